@@ -1,0 +1,69 @@
+"""Learning from labels that cannot be trusted: ANTIDOTE and everything around it.
+
+Names are imported when they are first used, so that ``antidote --help`` does not wait for torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from antidote_learn._version import __version__
+
+if TYPE_CHECKING:
+    from antidote_learn import functional as functional
+    from antidote_learn._types import Relaxed as Relaxed
+    from antidote_learn._types import Status as Status
+    from antidote_learn.core.budgets import delta_from_rate as delta_from_rate
+    from antidote_learn.core.budgets import rate_from_delta as rate_from_delta
+    from antidote_learn.core.conjugates import from_conjugate as from_conjugate
+    from antidote_learn.core.divergences import CHI2 as CHI2
+    from antidote_learn.core.divergences import HELLINGER as HELLINGER
+    from antidote_learn.core.divergences import JS as JS
+    from antidote_learn.core.divergences import KL as KL
+    from antidote_learn.core.divergences import Divergence as Divergence
+    from antidote_learn.core.divergences import alpha as alpha
+    from antidote_learn.core.rates import NoiseRate as NoiseRate
+    from antidote_learn.core.rates import estimate_noise_rate as estimate_noise_rate
+    from antidote_learn.core.relaxation import dual_objective as dual_objective
+    from antidote_learn.core.relaxation import relax as relax
+    from antidote_learn.core.relaxation import relax_penalized as relax_penalized
+    from antidote_learn.nn.accumulation import accumulate as accumulate
+    from antidote_learn.nn.antidote import AntidoteLoss as AntidoteLoss
+
+_HOME = {
+    "AntidoteLoss": "nn.antidote",
+    "CHI2": "core.divergences",
+    "Divergence": "core.divergences",
+    "HELLINGER": "core.divergences",
+    "JS": "core.divergences",
+    "KL": "core.divergences",
+    "NoiseRate": "core.rates",
+    "Relaxed": "_types",
+    "Status": "_types",
+    "accumulate": "nn.accumulation",
+    "alpha": "core.divergences",
+    "delta_from_rate": "core.budgets",
+    "dual_objective": "core.relaxation",
+    "estimate_noise_rate": "core.rates",
+    "from_conjugate": "core.conjugates",
+    "rate_from_delta": "core.budgets",
+    "relax": "core.relaxation",
+    "relax_penalized": "core.relaxation",
+}
+
+__all__ = ["__version__", "functional", *sorted(_HOME)]  # noqa: PLE0604 - strings, literal in _HOME
+
+
+def __getattr__(name: str) -> Any:
+    if name == "functional":
+        return import_module("antidote_learn.functional")
+    if name not in _HOME:
+        raise AttributeError(f"module 'antidote_learn' has no attribute {name!r}")
+    value = getattr(import_module(f"antidote_learn.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

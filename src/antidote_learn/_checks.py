@@ -1,0 +1,37 @@
+"""Argument checks, with messages that say what was received, what is accepted and how to fix it."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def check_number(name: str, value: float, low: float, *, open_end: bool = False) -> float:
+    """A real number at least ``low`` (above it with ``open_end``) as a float; +inf is refused."""
+    bound = f"{'>' if open_end else '>='} {low:g}"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        try:
+            value = float(value)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} must be a number {bound}, got {value!r}") from error
+    if not (low < value < math.inf or (value == low and not open_end)):
+        raise ValueError(f"{name} must be a finite number {bound}, got {value!r}")
+    return float(value)
+
+
+def check_losses(losses: Tensor) -> None:
+    """A floating-point vector; values are looked at by the solver."""
+    if not isinstance(losses, Tensor) or losses.dim() != 1 or not losses.is_floating_point():
+        kind = f"{losses.dtype} of shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
+        raise ValueError(f"losses must be a floating-point tensor of shape (B,), one loss a sample; got {kind}")
+
+
+def check_measure(measure: Tensor, losses: Tensor, name: str = "base_weight") -> None:
+    """A reference measure of the losses' shape."""
+    if not isinstance(measure, Tensor) or measure.shape != losses.shape:
+        kind = f"shape {tuple(measure.shape)}" if isinstance(measure, Tensor) else type(measure).__name__
+        raise ValueError(f"{name} must be a tensor of the losses' shape {tuple(losses.shape)}, got {kind}")
+    if measure.dtype == torch.bool or measure.is_complex():
+        raise ValueError(f"{name} must hold real numbers >= 0, got {measure.dtype}")

@@ -1,0 +1,146 @@
+"""Where an iteration runs: NumPy on CPU tensors, torch while compiling and on accelerators.
+
+A solver is written once. It takes a *sample* (shifted losses under a reference measure) which integrates functions of the
+losses, and does its scalar arithmetic through the sample's scalar operations: `math` on the host, where a loop may stop
+early, and torch on a device, where nothing may be read back and a loop runs its full length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+Scalar = Any  # float on the host, 0-d tensor on a device
+Terms = Callable[[Any, Any], tuple[Any, ...]]  # (namespace, shifted losses) -> arrays to integrate
+
+CHUNK = 8192  # fits the cache, and stays below the size from which BLAS starts threads
+
+
+class HostSample:
+    """Losses shifted to minimum 0 under a measure ``mass``, both NumPy; large ones are visited a chunk at a time."""
+
+    eager = True
+    exp, log, log1p = staticmethod(math.exp), staticmethod(math.log), staticmethod(math.log1p)
+
+    def __init__(self, losses: np.ndarray[Any, Any], mass: np.ndarray[Any, Any] | None, low: float) -> None:
+        self.losses, self.mass, self.low, self.size = losses, mass, low, losses.size
+        self._uniform = np.full(min(losses.size, CHUNK), 1.0 / losses.size) if mass is None else None
+        self._only = [next(self._read())] if losses.size <= CHUNK else None
+
+    def _read(self) -> Iterator[tuple[Any, Any, slice]]:
+        for start in range(0, self.size, CHUNK):
+            part = slice(start, min(start + CHUNK, self.size))
+            x = np.subtract(self.losses[part], self.low, dtype=np.float64)
+            yield x, self.mass[part] if self._uniform is None else self._uniform[: x.size], part
+
+    def chunks(self) -> Any:
+        """Iterates over (shifted losses, mass, slice), float64."""
+        return self._only if self._only is not None else self._read()
+
+    def integrate(self, terms: Terms) -> list[float]:
+        """The integral of every array that ``terms`` gives, under the measure."""
+        if self._only is not None:
+            x, mass, _ = self._only[0]
+            return [float(term.dot(mass)) for term in terms(np, x)]
+        sums = [[float(term.dot(mass)) for term in terms(np, x)] for x, mass, _ in self._read()]
+        return [math.fsum(column) for column in zip(*sums, strict=True)]
+
+    def largest(self) -> float:
+        """The largest shifted loss."""
+        return float(self.losses.max()) - self.low
+
+    def smallest_positive(self) -> float:
+        """The smallest shifted loss that is not zero."""
+        return min((float(x[x > 0].min()) for x, _, _ in self.chunks() if (x > 0).any()), default=1.0)
+
+    def thinned(self, size: int) -> HostSample:
+        """Every k-th sample, about ``size`` of them, as a cheap picture of the whole."""
+        step = -(-self.size // size)
+        mass = None if self.mass is None else self.mass[::step] * (self.mass.sum() / self.mass[::step].sum())
+        return HostSample(self.losses[::step], mass, self.low)
+
+    @staticmethod
+    def at_least(x: float, bound: float) -> float:
+        """The larger of the two; NaN goes to the bound."""
+        return x if x > bound else bound
+
+    @staticmethod
+    def select(condition: bool, yes: float, no: float) -> float:
+        """``yes`` where the condition holds."""
+        return yes if condition else no
+
+    @staticmethod
+    def scalar(value: float) -> float:
+        """A constant in the sample's arithmetic."""
+        return value
+
+    @staticmethod
+    def branch(condition: bool, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+        """One of two steps of a search."""
+        return yes() if condition else no()
+
+    @staticmethod
+    def stop(condition: bool) -> bool:
+        """Whether a loop may end here."""
+        return condition
+
+
+class DeviceSample:
+    """The same in torch, with no host synchronisation; loops never stop early."""
+
+    eager = False
+    exp, log, log1p = staticmethod(torch.exp), staticmethod(torch.log), staticmethod(torch.log1p)
+
+    def __init__(self, x: torch.Tensor, mass: torch.Tensor) -> None:
+        self.x, self.mass, self.size = x, mass, x.numel()
+
+    def integrate(self, terms: Terms) -> list[torch.Tensor]:
+        """The integral of every array that ``terms`` gives, under the measure."""
+        return [(term * self.mass).sum() for term in terms(torch, self.x)]
+
+    def largest(self) -> torch.Tensor:
+        """The largest shifted loss."""
+        return self.x.max()
+
+    def smallest_positive(self) -> torch.Tensor:
+        """The smallest shifted loss that is not zero."""
+        least = torch.where(self.x > 0, self.x, math.inf).min()
+        return torch.where(torch.isinf(least), 1.0, least)
+
+    @staticmethod
+    def at_least(x: torch.Tensor, bound: Scalar) -> torch.Tensor:
+        """The larger of the two; NaN goes to the bound."""
+        return torch.where(x > bound, x, bound)
+
+    @staticmethod
+    def select(condition: torch.Tensor, yes: Scalar, no: Scalar) -> torch.Tensor:
+        """``yes`` where the condition holds."""
+        return torch.where(condition, yes, no)
+
+    def scalar(self, value: float) -> torch.Tensor:
+        """A constant in the sample's arithmetic."""
+        return torch.full_like(self.mass[0], value)
+
+    @staticmethod
+    def branch(condition: torch.Tensor, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+        """Both of two steps of a search, and of every number the one that the condition says."""
+        return _pick(condition, yes(), no())
+
+    @staticmethod
+    def stop(condition: torch.Tensor) -> bool:
+        """Whether a loop may end here: never."""
+        return False
+
+
+def _pick(condition: torch.Tensor, yes: Any, no: Any) -> Any:
+    """`torch.where` over (nested) named tuples of numbers."""
+    if isinstance(yes, tuple):
+        return type(yes)(*(_pick(condition, a, b) for a, b in zip(yes, no, strict=True)))
+    return torch.where(condition, yes, no)
+
+
+Sample = HostSample | DeviceSample

@@ -1,0 +1,112 @@
+"""What a temperature gives: the weights' moments, D_f and its slope, for KL, for power families and for any f.
+
+The losses are shifted to minimum 0 (``x``), and ``nu`` = rho / t belongs to the shifted losses.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from antidote_learn.core.arrays import Sample, Scalar
+from antidote_learn.core.divergences import Divergence, Power
+
+TINY = 1e-300
+
+
+class Problem(NamedTuple):
+    """The inner problem over a sample of shifted losses."""
+
+    sample: Sample
+    divergence: Divergence
+    kappa: float
+    largest: Scalar  # of the shifted losses, at least TINY
+    missing: Scalar  # mass of the rows that must weigh nothing (infinite losses)
+    tied: Scalar  # mass of the rows at the minimum; not read for KL with kappa > 0
+
+
+class Point(NamedTuple):
+    """The distribution at one temperature and shift."""
+
+    t: Scalar
+    nu: Scalar
+    mass: Scalar  # mean weight, 1 at the right shift
+    divergence: Scalar  # D_f(Q_t || P)
+    slope: Scalar  # its derivative in the variable of the search (log t for a general f)
+    drift: Scalar  # of a general f: d nu / d log t; of a power family: d log t / d v
+    curvature: Scalar  # of a general f: mean of 1 / f''(weights)
+
+
+def kl_point(problem: Problem, s: Scalar, t: Scalar) -> Point:
+    """KL at t = exp(s), where the shift is a log-mean-exp (eq:KL_weights)."""
+    back = -1.0 / t
+
+    def terms(xp: Any, x: Any) -> tuple[Any, ...]:
+        e = xp.expm1(x * back)
+        ex = e * x + x
+        return e, ex, ex * x
+
+    z_minus_one, first, second = problem.sample.integrate(terms)
+    z_minus_one = z_minus_one - problem.missing
+    z = 1.0 + z_minus_one
+    mean = first / z
+    log_z = problem.sample.log1p(z_minus_one)
+    variance = second / z - mean * mean
+    return Point(t, log_z - 1.0, 1.0, mean * back - log_z, -variance * back * back, 1.0, 1.0)
+
+
+def power_point(problem: Problem, power: Power, v: Scalar) -> Point:
+    """A power family, f'(w) = c + s w^(1/p), at the offset o = exp(v): here the temperature is explicit, not the offset.
+
+    The weights are u^p / mean(u^p), u = max(1 - x / o, 0) for s > 0 and 1 + x / o for s < 0, and
+    t = o mean(u^p)^(1/p) / |s|.
+    """
+    ops, p, offset = problem.sample, power.exponent, problem.sample.exp(v)
+    sign, scale = (1.0, power.scale) if power.scale > 0.0 else (-1.0, -power.scale)
+    back = -sign / offset
+
+    def terms(xp: Any, x: Any) -> tuple[Any, ...]:
+        u = x * back + 1.0
+        if sign > 0.0:
+            alive = u > 0.0
+            g = xp.where(alive, u, 0.0) if p == 1.0 else xp.where(alive, xp.where(alive, u, 1.0) ** p, 0.0)
+            return g, g * u, g / xp.where(alive, u, 1.0)
+        g = u**p
+        return g, g * u, g / u
+
+    mass, first, below = ops.integrate(terms)
+    mass = ops.at_least(mass, TINY)
+    root = ops.exp(ops.log(mass) / p)  # |s| t / o
+    first, below = first / mass, below / mass
+    divergence = power.scale / (1.0 + 1.0 / p) * (first / root - 1.0)  # the mean of w^(1 + 1/p) is first / root
+    slope = sign * p * scale / root * (1.0 - first * below)
+    return Point(offset * root / scale, -sign * scale / root - power.constant, 1.0, divergence, slope, below, 1.0)
+
+
+def general_point(problem: Problem, t: Scalar, nu: Scalar) -> Point:
+    """Any strictly convex f at temperature t and shift nu."""
+    ops, f, back = problem.sample, problem.divergence, -1.0 / t
+
+    def terms(xp: Any, x: Any) -> tuple[Any, ...]:
+        a = x * back
+        w = f.conjugate_prime(a - nu)  # eq:G_f, stationary in rho where the mean weight is 1
+        h = f.curvature(w)
+        ha = h * a
+        return w, h, ha, ha * a, f.excess(w - 1.0)
+
+    mass, h, ha, haa, excess = ops.integrate(terms)
+    h = ops.at_least(h, TINY)
+    return Point(t, nu, mass, excess + f.excess_zero * problem.missing, ha * ha / h - haa, -ha / h, h)
+
+
+def shift_bracket(problem: Problem, t: Scalar) -> tuple[Scalar, Scalar]:
+    """Where the shift must lie: the largest weight is at least 1 / (1 - missing) and at most 1 / tied."""
+    ops, f = problem.sample, problem.divergence
+    high = ops.scalar(-1.0) * f.f_prime(1.0 / (1.0 - problem.missing))
+    return ops.at_least(-1.0 * f.f_prime(1.0 / problem.tied), high - problem.largest / t), high
+
+
+def spread(problem: Problem) -> tuple[Scalar, Scalar]:
+    """(mean, Var / f''(1)) of the shifted losses under P: D_f is about half of the latter over t^2 for large t."""
+    mean, square = problem.sample.integrate(lambda xp, x: (x, x * x))
+    variance = problem.sample.at_least(square - mean * mean, TINY)
+    return mean, variance * problem.divergence.curvature_one

@@ -1,0 +1,213 @@
+"""How many labels are wrong, read off held-out probabilities."""
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+MIN_CLASS_SIZE = 5  # a predicted class with fewer samples gives no anchors
+SUM_TOLERANCE = 1e-2  # a bfloat16 softmax over 100 classes is off by less
+IDENTIFIABLE = 0.1  # agreement above chance, as a share of what is possible, below which nothing can be said
+SLACK = 1e-12  # rounding, which depends on the order of the classes, decides no comparison
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseRate:
+    """The estimated share of wrong labels, and how far to trust it.
+
+    Attributes:
+        rate: The estimate, in [0, min(0.8, 0.95 (1 - 1/K))].
+        low: Lower end of the interval; ``0 <= low <= rate``, and 0 where the agreement may be chance alone.
+        high: Upper end of the interval; ``rate <= high <= 1 - 1/K``. It covers what the anchors, being easy, miss.
+        per_class: ``(K,)``, read-only: the same estimate from the anchors of one predicted class k alone. It stands for
+            1 - transition[k, k], the share of wrong labels among the samples that belong to class k (not among those
+            labelled k). NaN where fewer than 5 samples are predicted as k. Nothing is pooled between classes: one of 50
+            samples has 15 anchors and a standard error of up to 0.13.
+        identifiable: False where the agreement with the labels is near chance; a warning then says so.
+        agreement: a, the weighted share of anchors whose label is the predicted class.
+        instability: v, the weighted share of late predictions of the anchors that differ from their final one.
+        anchors: The number of anchors.
+    """
+
+    rate: float
+    low: float
+    high: float
+    per_class: Floats
+    identifiable: bool
+    agreement: float
+    instability: float
+    anchors: int
+
+
+def estimate_noise_rate(
+    probs: npt.ArrayLike | torch.Tensor, labels: npt.ArrayLike | torch.Tensor, *, share: float = 0.3
+) -> NoiseRate:
+    r"""Estimate the share of wrong labels from the samples a held-out network is most sure of.
+
+    With p_i the mean over epochs of the probabilities, :math:`\hat y_i` its argmax (the first one of a tie) and c_i its
+    maximum, the anchors J are, within each predicted class k of n_k >= 5 samples, the max(5, share n_k) with the
+    largest c_i (rounded; ties with the last one are anchors too), each of weight :math:`w_i \propto n_k / |J_k|`:
+
+    .. math::
+        a = \sum_J w_i 1[y_i = \hat y_i], \quad
+        v = \sum_J w_i \operatorname{mean}_{w > W/3} 1[\arg\max p_i^w \ne \hat y_i], \quad
+        \mathrm{rate} = 1 - \frac{a}{1 - v/2}
+
+    clipped to [0, min(0.8, 0.95 (1 - 1/K))]; v stands for the anchors' own error. With :math:`d = \operatorname{mean}
+    1[y_i \ne \hat y_i]` and :math:`se^2 = \max(a(1-a), 1/|J|) \sum_J w_i^2` the interval is
+
+    .. math::
+        \mathrm{low} = 1 - \frac{a + 2 se}{1 - v} - 0.02, \quad
+        \mathrm{high} = \max(d, 1 - a) + 2 \sqrt{d (1 - d) / N}
+
+    clipped to [0, rate] and to at most 1 - 1/K; low is 0 where a - 2 se <= 1/K, as the agreement may then be chance
+    alone. Nothing is random. Agreement near chance, (a - 1/K) / (1 - 1/K) < 0.1, is not identifiable (are the labels
+    wrong, or has the network not learned?): a ``UserWarning`` says so and gives the interval.
+
+    Limits: probabilities that name the true class of every anchor give the share of wrong labels among the anchors;
+    labels that all equal the prediction give 0. Noise that depends on the sample is underestimated by 0.04 to 0.10, as
+    anchors are easy samples (``high`` covers it). A weak network (held-out accuracy near 40 %) or few samples a class
+    (K = 100) make it too large, and a single epoch of a weak network makes ``low`` too large as well. One dominant
+    class lets agreement by chance exceed 1/K.
+
+    Args:
+        probs: Held-out probabilities, ``(N, K)``, or ``(W, N, K)`` with one slice an epoch. No sample may have been
+            trained on by the network that predicts it.
+        labels: Given labels, ``(N,)``, integers in 0 ... K - 1.
+        share: The share of each predicted class that serves as anchors, in (0, 1].
+
+    Returns:
+        The estimate with its interval, rates per class and what they were computed from.
+
+    Raises:
+        ValueError: For probabilities or labels that are none, or if no predicted class has 5 samples.
+
+    Example:
+        >>> probs = np.repeat(np.eye(2), 10, axis=0) * 0.8 + 0.1
+        >>> labels = np.repeat([0, 0, 1], [10, 2, 8])  # two samples of class 1 are labelled 0
+        >>> round(estimate_noise_rate(probs, labels, share=1.0).rate, 3)
+        0.1
+    """
+    epochs = _check_probs(probs)
+    given = _check_labels(labels, *epochs.shape[1:])
+    if not 0.0 < share <= 1.0:
+        raise ValueError(f"share must lie in (0, 1], the part of each class that serves as anchors; received {share!r}")
+    mean = epochs.mean(axis=0)
+    predicted = mean.argmax(axis=1)
+    agrees = (given == predicted).astype(np.float64)
+    late = epochs[len(epochs) // 3 :].argmax(axis=2)  # epochs w > W/3, counted from 1
+    unstable = (late != predicted).mean(axis=0)
+    anchors = _anchors(mean.max(axis=1), predicted, mean.shape[1], share)
+    result = _summary(anchors, predicted, agrees, unstable, mean.shape[1])
+    if not result.identifiable:
+        _warn(result, mean.shape[1])
+    return result
+
+
+def _summary(anchors: Integers, predicted: Integers, agrees: Floats, unstable: Floats, k: int) -> NoiseRate:
+    """The formulas of `estimate_noise_rate`; ``anchors`` are indices into the others, all ``(N,)``."""
+    where = predicted[anchors]
+    counts, agreeing, moving = (np.bincount(where, x, k) for x in (None, agrees[anchors], unstable[anchors]))
+    used = counts > 0
+    class_a, class_v = agreeing[used] / counts[used], moving[used] / counts[used]
+    size = np.bincount(predicted, minlength=k)[used].astype(np.float64)  # n_k
+    a, v = float(size @ class_a / size.sum()), float(size @ class_v / size.sum())
+    squares = float(size**2 @ (1 / counts[used]) / size.sum() ** 2)  # the sum over J of w_i^2
+    se = math.sqrt(max(a * (1 - a), 1 / len(anchors)) * squares)
+    low, high = _interval(a, v, se, agrees, k)
+    per_class = np.full(k, np.nan)
+    per_class[used] = [_rate(*pair, k) for pair in zip(class_a, class_v, strict=True)]
+    per_class.setflags(write=False)
+    known = (a - 1 / k) / (1 - 1 / k) >= IDENTIFIABLE - SLACK
+    return NoiseRate(_rate(a, v, k), low, high, per_class, known, a, v, len(anchors))
+
+
+def _rate(agreement: float, instability: float, k: int) -> float:
+    """1 - a / (1 - v/2), clipped."""
+    return min(max(0.0, 1 - agreement / (1 - instability / 2)), 0.8, 0.95 * (1 - 1 / k))
+
+
+def _interval(a: float, v: float, se: float, agrees: Floats, k: int) -> tuple[float, float]:
+    """Both ends; agreement within two standard errors of chance leaves the lower one open."""
+    low = 1 - (a + 2 * se) / (1 - v) - 0.02 if v < 1 and a - 2 * se > 1 / k + SLACK else 0.0
+    d = 1 - float(agrees.mean())
+    high = max(d, 1 - a) + 2 * math.sqrt(d * (1 - d) / len(agrees))
+    return min(max(0.0, low), _rate(a, v, k)), min(high, 1 - 1 / k)
+
+
+def _anchors(confidence: Floats, predicted: Integers, k: int, share: float) -> Integers:
+    """Indices of the most confident samples of each predicted class, ties with the last one included."""
+    order = np.argsort(predicted, kind="stable")
+    groups = np.split(order, np.cumsum(np.bincount(predicted, minlength=k))[:-1])
+    chosen = [order[:0]]
+    for group in groups:
+        n = len(group)
+        if n >= MIN_CLASS_SIZE:
+            count = max(MIN_CLASS_SIZE, round(share * n))
+            threshold = np.partition(confidence[group], n - count)[n - count]
+            chosen.append(group[confidence[group] >= threshold])
+    anchors = np.concatenate(chosen)
+    if not len(anchors):
+        raise ValueError(
+            f"no predicted class has {MIN_CLASS_SIZE} samples: received {len(predicted)} samples over {k} classes, "
+            f"at most {max(map(len, groups))} in one; give held-out probabilities of more samples"
+        )
+    return anchors
+
+
+def _check_probs(probs: npt.ArrayLike | torch.Tensor) -> Floats:
+    """Probabilities as float64 ``(W, N, K)``, or a ValueError."""
+    array = np.asarray(probs.detach().cpu().double() if isinstance(probs, torch.Tensor) else probs, dtype=np.float64)
+    if array.ndim not in (2, 3) or array.shape[-1] < 2 or array.size == 0:
+        raise ValueError(
+            f"probs must be (N, K) or (W, N, K), not empty, with a column for each of K >= 2 classes; received shape "
+            f"{array.shape}: for two classes give both columns, stack([1 - p, p], axis=-1)"
+        )
+    if bad := int(np.isnan(array).any(axis=-1).sum()):
+        raise ValueError(
+            f"probs must be numbers; received NaN in {bad} row(s): leave those samples out of both arguments"
+        )
+    if array.min() < 0:
+        raise ValueError(
+            f"probs must be at least 0; received a minimum of {array.min():.4g}: "
+            "logits go through softmax(dim=-1), log-probabilities through exp, first"
+        )
+    gap = np.abs(array.sum(axis=-1) - 1)
+    if gap.max() > SUM_TOLERANCE:
+        raise ValueError(
+            f"every row of probs must sum to 1 within {SUM_TOLERANCE}; received a sum that is off by {gap.max():.4g} "
+            f"({int((gap > SUM_TOLERANCE).sum())} row(s)): apply softmax(dim=-1), or divide by the sum"
+        )
+    return array if array.ndim == 3 else array[None]
+
+
+def _check_labels(labels: npt.ArrayLike | torch.Tensor, n: int, k: int) -> Integers:
+    """Labels as int64 ``(N,)``, or a ValueError."""
+    array = np.asarray(labels.detach().cpu() if isinstance(labels, torch.Tensor) else labels)
+    if array.shape != (n,):
+        raise ValueError(f"labels must be ({n},), one for each sample of probs; received shape {array.shape}")
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"labels must be integers in 0 ... {k - 1}; received {array.dtype}: astype(int) or .long()")
+    if array.min() < 0 or array.max() >= k:
+        raise ValueError(
+            f"labels must lie in 0 ... {k - 1}, as probs has {k} classes; received {array.min()} ... {array.max()}: "
+            "remove samples without a label, and number the classes from 0"
+        )
+    return array.astype(np.int64)
+
+
+def _warn(result: NoiseRate, k: int) -> None:
+    warnings.warn(
+        f"the noise rate cannot be told from these probabilities: the most confident predictions agree with "
+        f"{result.agreement:.3f} of the labels, chance is {1 / k:.3f}; nearly all labels are wrong, or the network has "
+        f"not learned. Its interval is [{result.low:.3f}, {result.high:.3f}]. Train longer or on more data, or give "
+        "the rate yourself.",
+        UserWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,284 @@
+"""The inner problem solved: the temperature t = lam + kappa, and for a general f the shift rho with it.
+
+One family covers all: the weights are f*'(-(L + rho) / t) with mean 1, D_f falls as t grows, and the optimum is
+t* = max(kappa, t_delta), where D_f(t_delta) = delta. Each iteration is written once, over a `Sample` (see `arrays`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from antidote_learn.core.arrays import CHUNK, HostSample, Sample, Scalar
+from antidote_learn.core.budgets import log_marginal_price, penalty_value, rate_of
+from antidote_learn.core.divergences import CHI2, KL
+from antidote_learn.core.points import (
+    TINY,
+    Point,
+    Problem,
+    general_point,
+    kl_point,
+    power_point,
+    shift_bracket,
+    spread,
+)
+
+TOLERANCE = 1e-9  # of log(D_f / delta)
+MASS_TOLERANCE = 1e-13  # of the mean weight
+STALLED = 4e-16  # relative width of a bracket of the shift in which doubles have run out
+HOST_LIMIT = 400
+DEVICE_KL, DEVICE_POWER, DEVICE_NESTED = 16, 64, 96  # a device loop never stops early
+THIN_ABOVE, THIN_TO = 4 * CHUNK, CHUNK
+DEPTH = 40.0  # how far below the smallest gap between two losses log t may fall when kappa = 0
+SMALL_BUDGET = 1e-4  # below it the explicit D_f of a power family has lost too many digits
+GRID = 24  # points that look for the lowest of several minima of the penalised problem
+
+
+class Search(NamedTuple):
+    """A decreasing residual in v, which sets the temperature, with its root above ``floor`` or at it."""
+
+    residual: Callable[[Scalar, Point], tuple[Scalar, Scalar]]  # (v, point) -> residual, derivative in v
+    start: Scalar
+    floor: Scalar
+    high: Scalar
+
+
+class Bracket(NamedTuple):
+    """Where the root is, and what the next residual must stay below for Newton to be trusted."""
+
+    low: Scalar
+    high: Scalar
+    limit: Scalar
+
+
+def _step(ops: Sample, search: Search, bracket: Bracket, v: Scalar, point: Point) -> tuple[Scalar, Bracket, Any]:
+    """One Newton step, or a bisection where that leaves the bracket or stalls; (v, bracket, whether v is the root).
+
+    A residual that is not positive at the floor has its root there (Case 1 of app:bisection_KL: lam = 0).
+    """
+    gap, derivative = search.residual(v, point)
+    positive = gap > 0.0
+    low, high = ops.select(positive, v, bracket.low), ops.select(positive, bracket.high, v)
+    newton = ops.at_least(v + gap / ops.at_least(-derivative, TINY), search.floor)
+    size = abs(gap)
+    good = (newton > low) & (newton < high) & (size < bracket.limit)
+    following = ops.at_least(ops.select(good, newton, 0.5 * (low + high)), search.floor)
+    done = (size <= TOLERANCE) | ((v <= search.floor) & (gap <= 0.0)) | (following == v)
+    limit = ops.select(good, 0.5 * size, ops.scalar(math.inf))
+    return ops.select(done, v, following), Bracket(low, high, limit), done
+
+
+def _find(problem: Problem, search: Search, evaluate: Callable[[Scalar], Point], length: int = DEVICE_KL) -> Point:
+    """Runs a search whose points are explicit; ``length`` is that of a loop that cannot stop early."""
+    ops = problem.sample
+    v = ops.at_least(search.start, search.floor)
+    bracket = Bracket(search.floor - 1.0, search.high, ops.scalar(math.inf))
+    for _ in range(HOST_LIMIT if ops.eager else length):
+        point = evaluate(v)
+        v, bracket, done = _step(ops, search, bracket, v, point)
+        if ops.stop(done):
+            break
+    return point if ops.eager else evaluate(v)
+
+
+class Nested(NamedTuple):
+    """A search in two variables: v, and for each temperature the shift nu."""
+
+    v: Scalar
+    bracket: Bracket
+    nu: Scalar
+    shifts: Bracket
+    done: Any
+    point: Point  # the last one whose shift was right
+
+
+def _move_shift(problem: Problem, state: Nested, point: Point) -> Nested:
+    """One Newton step in the shift, on f'(mean weight), or a bisection."""
+    ops, f = problem.sample, problem.divergence
+    heavy, off = point.mass > 1.0, abs(point.mass - 1.0)
+    low, high = ops.select(heavy, point.nu, state.shifts.low), ops.select(heavy, state.shifts.high, point.nu)
+    safe = ops.at_least(point.mass, TINY)
+    newton = point.nu + (f.f_prime(safe) - f.slope_one) * f.curvature(safe) / point.curvature
+    good = (newton > low) & (newton < high) & (off < state.shifts.limit)
+    limit = ops.select(good, 0.7 * off, ops.scalar(math.inf))
+    return state._replace(nu=ops.select(good, newton, 0.5 * (low + high)), shifts=Bracket(low, high, limit))
+
+
+def _find_nested(problem: Problem, search: Search, temperature: Callable[[Scalar], Scalar], nu: Scalar) -> Point:
+    """Runs a search for a general f: wherever the mean weight is not yet 1 the shift moves, else the temperature."""
+    ops = problem.sample
+
+    def move_temperature(state: Nested, point: Point) -> Nested:
+        v, bracket, done = _step(ops, search, state.bracket, state.v, point)
+        t = temperature(v)
+        low, high = shift_bracket(problem, t)
+        nu = point.nu + point.drift * ops.log(t / point.t)  # to first order
+        nu = ops.select(done, point.nu, ops.select((nu > low) & (nu < high), nu, 0.5 * (low + high)))
+        return Nested(v, bracket, nu, Bracket(low, high, ops.scalar(math.inf)), done, point)
+
+    v, infinite = ops.at_least(search.start, search.floor), ops.scalar(math.inf)
+    low, high = shift_bracket(problem, temperature(v))
+    nu = ops.select((nu > low) & (nu < high), nu, high)
+    point = general_point(problem, temperature(v), nu)
+    bracket = Bracket(search.floor - 1.0, search.high, infinite)
+    state = Nested(v, bracket, nu, Bracket(low, high, infinite), v != v, point)
+    for _ in range(HOST_LIMIT if ops.eager else DEVICE_NESTED):
+        point = general_point(problem, temperature(state.v), state.nu)
+        stalled = state.shifts.high - state.shifts.low <= STALLED * abs(state.nu)
+        right = (abs(point.mass - 1.0) <= MASS_TOLERANCE) | stalled
+        state = ops.branch(right, lambda: move_temperature(state, point), lambda: _move_shift(problem, state, point))  # noqa: B023
+        if ops.stop(state.done):
+            break
+    return state.point
+
+
+def solve_budget(problem: Problem, delta: float, cost: Scalar) -> Point:
+    """The point with D_f(t) = delta, or t = kappa (up to `TOLERANCE`) where the budget is not used up.
+
+    Args:
+        problem: The inner problem; kappa = 0 needs delta below the divergence of the tied minimum.
+        delta: The budget.
+        cost: What of it the missing rows cost.
+    """
+    ops, f, kappa = problem.sample, problem.divergence, problem.kappa
+    budget = ops.at_least(ops.scalar(delta) - cost, TINY)
+    if f.power is not None and delta >= SMALL_BUDGET:
+        return _solve_power(problem, delta, cost, budget)
+
+    def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar]:
+        used = ops.at_least(point.divergence - cost, TINY)
+        return ops.log(used / budget), point.slope / used
+
+    def temperature(v: Scalar) -> Scalar:
+        return ops.select((v <= floor) & (kappa > 0.0), ops.scalar(kappa), ops.exp(v))
+
+    floor = ops.scalar(math.log(kappa)) if kappa > 0.0 else ops.log(ops.smallest_positive()) - DEPTH
+    high = ops.at_least(ops.log(problem.largest) - 0.5 * ops.log(budget), floor) + 10.0  # t_delta <= max x / sqrt(8 delta)
+    thin = _thinned(problem, delta, cost)
+    start = 0.5 * (ops.log(spread(problem)[1]) - ops.log(2.0 * budget)) if thin is None else math.log(thin.t)
+    search = Search(residual, start, floor, high)
+    if f is KL:
+        return _find(problem, search, lambda v: kl_point(problem, v, temperature(v)))
+    return _find_nested(problem, search, temperature, ops.scalar(math.inf) if thin is None else thin.nu)
+
+
+def _thinned(problem: Problem, delta: float, cost: Scalar) -> Point | None:
+    """The solution for a part of a large sample, to start from."""
+    sample = problem.sample
+    if not isinstance(sample, HostSample) or sample.size <= THIN_ABOVE:
+        return None
+    return solve_budget(problem._replace(sample=sample.thinned(THIN_TO)), delta, cost)
+
+
+def _solve_power(problem: Problem, delta: float, cost: Scalar, budget: Scalar) -> Point:
+    """`solve_budget` for a power family, in the logarithm of its offset: max(D_f over budget, kappa over t) is 1."""
+    ops, power, kappa = problem.sample, problem.divergence.power, problem.kappa
+    assert power is not None  # only called for a power family
+    falling, scale = power.scale > 0.0, abs(power.scale)
+
+    def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar]:
+        used = ops.at_least(point.divergence - cost, TINY)
+        gap, derivative = ops.log(used / budget), point.slope / used
+        if kappa == 0.0:
+            return gap, derivative
+        short = math.log(kappa) - ops.log(point.t)
+        return ops.select(short > gap, short, gap), ops.select(short > gap, -point.drift, derivative)
+
+    mean, variance = spread(problem)
+    t = ops.exp(0.5 * (ops.log(variance) - ops.log(2.0 * budget)))
+    if kappa > 0.0:
+        floor = ops.log(ops.scalar(scale * kappa) if falling else scale * kappa * problem.tied**0.5) - 1e-9
+    else:
+        floor = ops.log(ops.smallest_positive()) - (0.0 if falling else DEPTH)
+    start = ops.log(scale * t + mean) if falling else ops.log(ops.at_least(scale * t - mean, 0.1 * scale * t))
+    thin = _thinned(problem, delta, cost)
+    exact = _sorted_start(problem, delta)
+    if exact is not None:
+        start = exact
+    elif thin is not None:
+        start = math.log(abs(thin.nu + power.constant) * thin.t)
+    high = ops.at_least(ops.log(problem.largest * (1.0 + scale / budget**0.5)), floor) + 10.0
+    return _find(problem, Search(residual, start, floor, high), lambda v: power_point(problem, power, v), DEVICE_POWER)
+
+
+def _sorted_start(problem: Problem, delta: float) -> float | None:
+    """The log offset of a small chi-square sample, without iterating."""
+    sample = problem.sample
+    if problem.divergence is not CHI2 or not isinstance(sample, HostSample) or sample.size > CHUNK or problem.missing > 0.0:
+        return None
+    t, nu = sorted_chi2(*sample.chunks()[0][:2], delta, problem.kappa)
+    return math.log(-nu * t) if t > 0.0 else None
+
+
+def solve_penalty(problem: Problem, penalty: float) -> tuple[Scalar, Point, Scalar]:
+    """lam, its point and r_max of the penalised problem (eq:reformulation_opt_delta), V(r) = C r^2 / (1 - r).
+
+    Stationary where lam = V'(r) / delta'(r) at D_f = delta(r); for KL that is KL(t) = asinh(lam / 2C). The root is sought in
+    log lam, so that a lam far below kappa keeps its digits.
+    """
+    ops, f, kappa = problem.sample, problem.divergence, problem.kappa
+
+    def temperature(v: Scalar) -> Scalar:
+        return ops.exp(v) + kappa
+
+    def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar]:
+        price, per_divergence = log_marginal_price(ops, f, ops.at_least(point.divergence, TINY))
+        return price + math.log(penalty) - v, per_divergence * point.slope * (point.t - kappa) / point.t - 1.0
+
+    free = ops.log(penalty * spread(problem)[1] / f.excess_zero**2)  # log(lam t^2) for a small divergence
+    start = free / 3.0 if kappa == 0.0 else -ops.at_least(-free / 3.0, 2.0 * math.log(kappa) - free)
+    high = ops.at_least(ops.log(problem.largest), ops.scalar(math.log(penalty))) + 10.0
+    search = Search(residual, start, ops.scalar(-600.0), high)
+    if not f.convex_penalty:
+        search = _around_lowest(problem, search, temperature, penalty)
+    if f is KL:
+        point = _find(problem, search, lambda v: kl_point(problem, v, temperature(v)))
+    else:
+        point = _find_nested(problem, search, temperature, ops.scalar(math.inf))
+    chosen = ops.at_least(point.divergence, TINY)
+    return penalty * ops.exp(log_marginal_price(ops, f, chosen)[0]), point, rate_of(ops, f, chosen)
+
+
+def _around_lowest(problem: Problem, search: Search, temperature: Callable[[Scalar], Scalar], penalty: float) -> Search:
+    """The search narrowed to the lowest point of a grid in log lam: V need not be convex in delta (alpha > 2)."""
+    ops, f = problem.sample, problem.divergence
+    step = (search.high - search.start + 12.0) / (GRID - 1)
+    least, lowest, nu = ops.scalar(math.inf), search.start, ops.scalar(math.inf)
+    for k in range(GRID):
+        v = search.high - k * step
+        still = Search(lambda v, point: (ops.scalar(0.0), ops.scalar(-1.0)), v, v, v)
+        point = _find_nested(problem, still, temperature, nu)
+        nu, rate = point.nu, rate_of(ops, f, ops.at_least(point.divergence, TINY))
+        expected = ops.integrate(lambda xp, x: (f.conjugate_prime(x * (-1.0 / point.t) - nu) * x,))[0]  # noqa: B023
+        value = expected + problem.kappa * point.divergence + penalty_value(penalty, rate)
+        lowest, least = ops.select(value < least, v, lowest), ops.select(value < least, value, least)
+    return search._replace(start=lowest, floor=lowest - step, high=lowest + step)
+
+
+def sorted_chi2(x: Any, mass: Any, delta: float, kappa: float) -> tuple[float, float]:
+    """(t, nu) of the chi-square problem without iterating, from sorted losses and prefix sums.
+
+    With the n smallest losses alive, of mass P, mean m and variance v: t^2 = P v / (1 + 2 delta - 1 / P), and the threshold
+    -rho = m + t / P must fall between the n-th loss and the next. Where rounding leaves no such n, t is 0.
+    """
+    order = np.argsort(x)
+    x, mass = x[order], mass[order]
+    total = np.cumsum(mass)
+    mean = np.cumsum(mass * x) / total
+    spread = np.clip(np.cumsum(mass * x * x) / total - mean * mean, 0.0, None)
+    room = 1.0 + 2.0 * delta - 1.0 / total
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.sqrt(total * spread / np.where(room > 0.0, room, np.nan))
+    threshold = mean + t / total
+    fits = (x < threshold) & (np.append(x[1:], np.inf) >= threshold)
+    n = int(fits.argmax())
+    if fits[n] and t[n] >= kappa:
+        return float(t[n]), float(-threshold[n] / t[n])
+    if kappa == 0.0:
+        return 0.0, 0.0
+    threshold = mean + kappa / total
+    n = int(np.flatnonzero(x < threshold)[-1])
+    return kappa, float(-threshold[n] / kappa)
