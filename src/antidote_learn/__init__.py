@@ -52,7 +52,7 @@ _HOME = {
     "relax_penalized": "core.relaxation",
 }
 
-__all__ = ["__version__", "functional", *sorted(_HOME)]  # noqa: PLE0604 - strings, literal in _HOME
+__all__ = ["__version__", "functional", *sorted(_HOME)]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,6 @@ import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -67,34 +66,34 @@ class Relaxed:
     def _scalar(self, name: str) -> Tensor:
         return torch.as_tensor(self.raw[name], dtype=self.weights.dtype, device=self.weights.device)
 
-    @cached_property
+    @property
     def lam(self) -> Tensor:
         """The multiplier of the budget; 0 where the budget is slack, +inf for delta = 0."""
         return self._scalar("lam")
 
-    @cached_property
+    @property
     def rho(self) -> Tensor | None:
         """The multiplier of the mass; None for KL."""
         return None if self.raw["rho"] is None else self._scalar("rho")
 
-    @cached_property
+    @property
     def achieved(self) -> Tensor:
         """D_f(Q || P)."""
         return self._scalar("achieved")
 
-    @cached_property
+    @property
     def delta(self) -> Tensor:
         """The budget."""
         return self._scalar("delta")
 
-    @cached_property
+    @property
     def residual(self) -> Tensor:
         """|achieved - delta| / delta where the budget binds, else 0; in the precision of the solve."""
-        raw, binds = self.raw, self.status == Status.BUDGET
+        raw, binds = self.raw, self.status == int(Status.BUDGET)
         error = abs(raw["achieved"] - raw["delta"]) / raw["delta"] if raw["delta"] != 0 else 0.0
         return torch.where(torch.as_tensor(binds), torch.as_tensor(error), 0.0)
 
-    @cached_property
+    @property
     def r_max(self) -> Tensor:
         """The largest fraction of the mass that the budget could forget (eq:delta_rmax)."""
         if "r_max" in self.raw:
@@ -103,7 +102,7 @@ class Relaxed:
 
         return torch.as_tensor(rate_from_delta(float(self.raw["delta"]), self.divergence), dtype=self.weights.dtype)
 
-    @cached_property
+    @property
     def threshold(self) -> Tensor:
         """Losses above it weigh nothing; +inf where weights never vanish."""
         return self._scalar("threshold")
@@ -116,14 +115,14 @@ class Relaxed:
         p = self.mass / self.mass.sum()
         return torch.where(p > 0, self.weights / (count * torch.where(p > 0, p, 1.0)), 0.0), p
 
-    @cached_property
+    @property
     def ess(self) -> Tensor:
         """The effective number of samples, 1 / sum q^2; a sample of base weight 2 counts as two."""
         ratio, p = self._ratio()
         total = self.weights.numel() if self.mass is None else self.mass.sum()
         return total / (p * ratio * ratio).sum()
 
-    @cached_property
+    @property
     def forgotten(self) -> Tensor:
         """The share of P that weighs nothing (less than 0.05 of its mass where weights never vanish)."""
         ratio, p = self._ratio()

@@ -1,0 +1,1 @@
+"""Pure functions on tensors: divergences, solvers, the relaxation, the noise rate."""

@@ -1,21 +1,53 @@
 """Where an iteration runs: NumPy on CPU tensors, torch while compiling and on accelerators.
 
-A solver is written once. It takes a *sample* (shifted losses under a reference measure) which integrates functions of the
-losses, and does its scalar arithmetic through the sample's scalar operations: `math` on the host, where a loop may stop
-early, and torch on a device, where nothing may be read back and a loop runs its full length.
+A solver is written once. It takes a *sample* (shifted losses under a reference measure) which integrates functions
+of the losses, and does its scalar arithmetic through the sample's scalar operations: `math` on the host, where a
+loop may stop early, and torch on a device, where nothing may be read back and a loop runs its full length.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 Scalar = Any  # float on the host, 0-d tensor on a device
 Terms = Callable[[Any, Any], tuple[Any, ...]]  # (namespace, shifted losses) -> arrays to integrate
+
+
+class Sample(Protocol):
+    """Shifted losses under a reference measure, with the arithmetic that belongs to where they are."""
+
+    eager: bool
+    size: int
+    exp: Any
+    log: Any
+    log1p: Any
+
+    def integrate(self, terms: Terms) -> list[Scalar]:
+        """The integral of every array that ``terms`` gives, under the measure."""
+
+    def smallest_positive(self) -> Scalar:
+        """The smallest shifted loss that is not zero."""
+
+    def at_least(self, x: Scalar, bound: Scalar) -> Scalar:
+        """The larger of the two; NaN goes to the bound."""
+
+    def select(self, condition: Any, yes: Scalar, no: Scalar) -> Scalar:
+        """``yes`` where the condition holds."""
+
+    def scalar(self, value: float) -> Scalar:
+        """A constant in the sample's arithmetic."""
+
+    def branch(self, condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+        """One of two steps of a search."""
+
+    def stop(self, condition: Any) -> bool:
+        """Whether a loop may end here."""
+
 
 CHUNK = 8192  # fits the cache, and stays below the size from which BLAS starts threads
 
@@ -28,14 +60,14 @@ class HostSample:
 
     def __init__(self, losses: np.ndarray[Any, Any], mass: np.ndarray[Any, Any] | None, low: float) -> None:
         self.losses, self.mass, self.low, self.size = losses, mass, low, losses.size
-        self._uniform = np.full(min(losses.size, CHUNK), 1.0 / losses.size) if mass is None else None
+        self._uniform = np.full(min(losses.size, CHUNK), 1.0 / losses.size)
         self._only = [next(self._read())] if losses.size <= CHUNK else None
 
     def _read(self) -> Iterator[tuple[Any, Any, slice]]:
         for start in range(0, self.size, CHUNK):
             part = slice(start, min(start + CHUNK, self.size))
             x = np.subtract(self.losses[part], self.low, dtype=np.float64)
-            yield x, self.mass[part] if self._uniform is None else self._uniform[: x.size], part
+            yield x, self._uniform[: x.size] if self.mass is None else self.mass[part], part
 
     def chunks(self) -> Any:
         """Iterates over (shifted losses, mass, slice), float64."""
@@ -48,10 +80,6 @@ class HostSample:
             return [float(term.dot(mass)) for term in terms(np, x)]
         sums = [[float(term.dot(mass)) for term in terms(np, x)] for x, mass, _ in self._read()]
         return [math.fsum(column) for column in zip(*sums, strict=True)]
-
-    def largest(self) -> float:
-        """The largest shifted loss."""
-        return float(self.losses.max()) - self.low
 
     def smallest_positive(self) -> float:
         """The smallest shifted loss that is not zero."""
@@ -102,10 +130,6 @@ class DeviceSample:
         """The integral of every array that ``terms`` gives, under the measure."""
         return [(term * self.mass).sum() for term in terms(torch, self.x)]
 
-    def largest(self) -> torch.Tensor:
-        """The largest shifted loss."""
-        return self.x.max()
-
     def smallest_positive(self) -> torch.Tensor:
         """The smallest shifted loss that is not zero."""
         least = torch.where(self.x > 0, self.x, math.inf).min()
@@ -141,6 +165,3 @@ def _pick(condition: torch.Tensor, yes: Any, no: Any) -> Any:
     if isinstance(yes, tuple):
         return type(yes)(*(_pick(condition, a, b) for a, b in zip(yes, no, strict=True)))
     return torch.where(condition, yes, no)
-
-
-Sample = HostSample | DeviceSample

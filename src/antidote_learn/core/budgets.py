@@ -1,4 +1,4 @@
-"""The budget delta and the maximal forgotten fraction r_max, in both directions (eq:delta_rmax), and the penalty on r_max."""
+"""The budget delta and the largest forgotten fraction r_max, both ways (eq:delta_rmax), and the penalty on r_max."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def delta_from_rate(rate: float, divergence: Divergence | str = KL) -> float:
     """
     f = divergence_of(divergence)
     if not 0.0 <= rate < 1.0:
-        raise ValueError(f"rate must be in [0, 1), got {rate!r}: the fraction of labels that may be wrong, 0.2 for 20 %")
+        raise ValueError(
+            f"rate must be in [0, 1), got {rate!r}: the fraction of labels that may be wrong, 0.2 for 20 %"
+        )
     require_forgetting(f)
     return float(budget_of(f, float(rate)))
 
@@ -64,7 +66,7 @@ def budget_of(f: Divergence, r: Any) -> Any:
 
 
 def _budget_prime(f: Divergence, r: Any) -> Any:
-    """d delta / d r = f(0) - f(z) + z f'(z), z = 1 / (1 - r): positive and increasing."""
+    """The derivative d delta / d r = f(0) - f(z) + z f'(z), z = 1 / (1 - r): positive and increasing."""
     z = 1.0 / (1.0 - r)
     return f.f_zero - f.f(z) + z * f.f_prime(z)
 
@@ -95,7 +97,7 @@ def penalty_value(penalty: float, rate: Any) -> Any:
 
 
 def log_marginal_price(ops: Any, f: Divergence, delta: Any) -> tuple[Any, Any]:
-    """log of (V'(r) / C) / delta'(r) at the r that delta allows, and its derivative in delta."""
+    """The logarithm of (V'(r) / C) / delta'(r) at the r that delta allows, and its derivative in delta."""
     r = rate_of(ops, f, delta)
     z = 1.0 / (1.0 - r)
     slope = _budget_prime(f, r)

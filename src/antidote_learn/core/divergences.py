@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +49,12 @@ class Divergence:
         power: The form of f', where it is a power.
         budget: Closed form of delta(r), eq:delta_rmax, where there is one.
         rate: Closed form of its inverse, where there is one.
+        slope_one: f'(1).
+        curvature_one: 1 / f''(1).
+        excess_zero: f(0) + f'(1), what a unit of forgotten mass costs at the least.
+        max_delta: The supremum of D_f over all pairs of distributions, f(0) + f'(inf).
+        convex_penalty: Whether V(r) = r^2 / (1 - r) is convex in delta(r), so that the penalised problem has one
+            minimum.
     """
 
     name: str
@@ -67,32 +72,34 @@ class Divergence:
     budget: Function | None = None
     rate: Function | None = None
 
-    @cached_property
-    def slope_one(self) -> float:
-        """f'(1)."""
-        return float(self.f_prime(1.0))
+    slope_one: float = field(init=False)
+    curvature_one: float = field(init=False)
+    excess_zero: float = field(init=False)
+    max_delta: float = field(init=False)
+    convex_penalty: bool = field(init=False)
 
-    @cached_property
-    def curvature_one(self) -> float:
-        """1 / f''(1)."""
-        return float(self.curvature(1.0))
+    def __post_init__(self) -> None:
+        """Constants that every solve reads."""
+        constants = {
+            "slope_one": (slope := float(self.f_prime(1.0))),
+            "curvature_one": float(self.curvature(1.0)),
+            "excess_zero": self.f_zero + slope,
+            "max_delta": self.f_zero + self.slope_inf,
+            "convex_penalty": self._convex_penalty(),
+        }
+        for name, value in constants.items():
+            object.__setattr__(self, name, value)
 
-    @cached_property
-    def excess_zero(self) -> float:
-        """f(0) + f'(1), the divergence that a unit of forgotten mass costs, at the least."""
-        return self.f_zero + self.slope_one
-
-    @cached_property
-    def max_delta(self) -> float:
-        """The supremum of D_f over all pairs of distributions, f(0) + f'(inf)."""
-        return self.f_zero + self.slope_inf
-
-    @cached_property
-    def convex_penalty(self) -> bool:
-        """Whether V(r) = r^2 / (1 - r) is convex in delta(r), so that the penalised problem has one minimum."""
+    def _convex_penalty(self) -> bool:
         z = 1.0 / (1.0 - np.linspace(0.001, 0.999, 400))
-        price = (z * z - 1.0) / (self.f_zero - self.f(z) + z * self.f_prime(z))  # V'(r) / delta'(r)
-        return bool((np.diff(price) > 0.0).all())
+        with np.errstate(all="ignore"):
+            price = (z * z - 1.0) / (self.f_zero - self.f(z) + z * self.f_prime(z))  # V'(r) / delta'(r)
+            return bool((np.diff(price) > 0.0).all())
+
+    @property
+    def bounded_ratio(self) -> bool:
+        """Whether weights stay inside an interval, so that t -> 0 uses up no more than a part of a large budget."""
+        return self.domain != (0.0, math.inf)
 
     def __repr__(self) -> str:
         return f"<divergence {self.name}>"

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from antidote_learn._types import Relaxed
 from antidote_learn.core.weighing import Weighing
@@ -18,13 +17,17 @@ class _Envelope(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, losses: Tensor, weights: Tensor, constant: float) -> Tensor:
         ctx.save_for_backward(weights)
-        return torch.dot(losses, weights).mul_(1.0 / weights.numel()).add_(constant)
+        return torch.dot(losses, weights).mul_(1.0 / max(weights.numel(), 1)).add_(constant)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        if torch.is_grad_enabled():  # only where the caller wants to differentiate once more
+            raise RuntimeError(
+                "the relaxed objective has no second derivatives: its weights are held fixed in the gradient; "
+                "call backward or grad without create_graph=True"
+            )
         (weights,) = ctx.saved_tensors
-        return weights * (grad / weights.numel()), None, None
+        return weights * (grad / max(weights.numel(), 1)), None, None
 
 
 def weighted_mean(losses: Tensor, weighing: Weighing) -> Tensor:

@@ -5,6 +5,7 @@ The losses are shifted to minimum 0 (``x``), and ``nu`` = rho / t belongs to the
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from antidote_learn.core.arrays import Sample, Scalar
@@ -55,7 +56,7 @@ def kl_point(problem: Problem, s: Scalar, t: Scalar) -> Point:
 
 
 def power_point(problem: Problem, power: Power, v: Scalar) -> Point:
-    """A power family, f'(w) = c + s w^(1/p), at the offset o = exp(v): here the temperature is explicit, not the offset.
+    """A power family, f'(w) = c + s w^(1/p), at the offset o = exp(v), which makes the temperature explicit.
 
     The weights are u^p / mean(u^p), u = max(1 - x / o, 0) for s > 0 and 1 + x / o for s < 0, and
     t = o mean(u^p)^(1/p) / |s|.
@@ -95,7 +96,9 @@ def general_point(problem: Problem, t: Scalar, nu: Scalar) -> Point:
 
     mass, h, ha, haa, excess = ops.integrate(terms)
     h = ops.at_least(h, TINY)
-    return Point(t, nu, mass, excess + f.excess_zero * problem.missing, ha * ha / h - haa, -ha / h, h)
+    if f.excess_zero < math.inf:  # otherwise missing rows cannot be forgotten, and the caller has said so
+        excess = excess + f.excess_zero * problem.missing
+    return Point(t, nu, mass, excess, ha * ha / h - haa, -ha / h, h)
 
 
 def shift_bracket(problem: Problem, t: Scalar) -> tuple[Scalar, Scalar]:

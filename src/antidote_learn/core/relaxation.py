@@ -29,10 +29,11 @@ def relax(
     """Minimises the expected loss over all reweightings of the batch within divergence ``delta`` of it.
 
     value = mean(weights * losses) + kappa * achieved, and d value / d losses = weights / B (envelope theorem; where the
-    optimum is not unique, a supergradient). The solve is exact, in float64, and carries no gradient: second derivatives are
-    not supported, and asking for them is an error.
+    optimum is not unique, a supergradient). The solve is exact, in float64, and carries no gradient: second
+    derivatives are not supported, and asking for them is an error.
 
-    Limits: delta = 0 is the plain mean; kappa = 0 and delta beyond its maximum is the minimum, uniform over ties. Bounds:
+    Limits: delta = 0 is the plain mean; kappa = 0 and delta beyond its maximum is the minimum, uniform over ties.
+        Bounds:
     min(losses) <= value <= mean(losses).
 
     Args:
@@ -66,7 +67,8 @@ def relax_penalized(
 ) -> Relaxed:
     """`relax` with the budget chosen too, at the price V(r) = penalty * r^2 / (1 - r) of the fraction r it can forget.
 
-    Solved exactly for each batch (app:delta_penalized_opt); ``value`` includes V(r_max), ``delta`` is the chosen budget.
+    Solved exactly for each batch (app:delta_penalized_opt); ``value`` includes V(r_max), ``delta`` is the chosen
+    budget.
 
     Args:
         losses: (B,) losses, one for each sample.
@@ -114,4 +116,5 @@ def dual_objective(
     t = lam + kappa
     if rho is None:
         return -lam * delta - t * (torch.logsumexp(-losses / t, 0) - math.log(losses.numel()))  # eq:G_KL
-    return -lam * delta - rho - t * f.conjugate(-(losses + rho) / t).mean()  # eq:G_f
+    star: Tensor = f.conjugate(-(losses + rho) / t)
+    return -lam * delta - rho - t * star.mean()  # eq:G_f

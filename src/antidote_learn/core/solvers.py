@@ -30,7 +30,7 @@ TOLERANCE = 1e-9  # of log(D_f / delta)
 MASS_TOLERANCE = 1e-13  # of the mean weight
 STALLED = 4e-16  # relative width of a bracket of the shift in which doubles have run out
 HOST_LIMIT = 400
-DEVICE_KL, DEVICE_POWER, DEVICE_NESTED = 16, 64, 96  # a device loop never stops early
+DEVICE_KL, DEVICE_POWER, DEVICE_NESTED = 16, 40, 96  # a device loop never stops early
 THIN_ABOVE, THIN_TO = 4 * CHUNK, CHUNK
 DEPTH = 40.0  # how far below the smallest gap between two losses log t may fall when kappa = 0
 SMALL_BUDGET = 1e-4  # below it the explicit D_f of a power family has lost too many digits
@@ -156,7 +156,9 @@ def solve_budget(problem: Problem, delta: float, cost: Scalar) -> Point:
         return ops.select((v <= floor) & (kappa > 0.0), ops.scalar(kappa), ops.exp(v))
 
     floor = ops.scalar(math.log(kappa)) if kappa > 0.0 else ops.log(ops.smallest_positive()) - DEPTH
-    high = ops.at_least(ops.log(problem.largest) - 0.5 * ops.log(budget), floor) + 10.0  # t_delta <= max x / sqrt(8 delta)
+    high = (
+        ops.at_least(ops.log(problem.largest) - 0.5 * ops.log(budget), floor) + 10.0
+    )  # t_delta <= max x / sqrt(8 delta)
     thin = _thinned(problem, delta, cost)
     start = 0.5 * (ops.log(spread(problem)[1]) - ops.log(2.0 * budget)) if thin is None else math.log(thin.t)
     search = Search(residual, start, floor, high)
@@ -207,17 +209,23 @@ def _solve_power(problem: Problem, delta: float, cost: Scalar, budget: Scalar) -
 def _sorted_start(problem: Problem, delta: float) -> float | None:
     """The log offset of a small chi-square sample, without iterating."""
     sample = problem.sample
-    if problem.divergence is not CHI2 or not isinstance(sample, HostSample) or sample.size > CHUNK or problem.missing > 0.0:
+    if (
+        problem.divergence is not CHI2
+        or not isinstance(sample, HostSample)
+        or sample.size > CHUNK
+        or problem.missing > 0.0
+    ):
         return None
-    t, nu = sorted_chi2(*sample.chunks()[0][:2], delta, problem.kappa)
+    x, mass, _ = sample.chunks()[0]
+    t, nu = sorted_chi2(x, mass, delta, problem.kappa)
     return math.log(-nu * t) if t > 0.0 else None
 
 
 def solve_penalty(problem: Problem, penalty: float) -> tuple[Scalar, Point, Scalar]:
     """lam, its point and r_max of the penalised problem (eq:reformulation_opt_delta), V(r) = C r^2 / (1 - r).
 
-    Stationary where lam = V'(r) / delta'(r) at D_f = delta(r); for KL that is KL(t) = asinh(lam / 2C). The root is sought in
-    log lam, so that a lam far below kappa keeps its digits.
+    Stationary where lam = V'(r) / delta'(r) at D_f = delta(r); for KL that is KL(t) = asinh(lam / 2C). The root is
+    sought in log lam, so that a lam far below kappa keeps its digits.
     """
     ops, f, kappa = problem.sample, problem.divergence, problem.kappa
 
@@ -261,8 +269,8 @@ def _around_lowest(problem: Problem, search: Search, temperature: Callable[[Scal
 def sorted_chi2(x: Any, mass: Any, delta: float, kappa: float) -> tuple[float, float]:
     """(t, nu) of the chi-square problem without iterating, from sorted losses and prefix sums.
 
-    With the n smallest losses alive, of mass P, mean m and variance v: t^2 = P v / (1 + 2 delta - 1 / P), and the threshold
-    -rho = m + t / P must fall between the n-th loss and the next. Where rounding leaves no such n, t is 0.
+    With the n smallest losses alive, of mass P, mean m and variance v: t^2 = P v / (1 + 2 delta - 1 / P), and the
+    threshold -rho = m + t / P must fall between the n-th loss and the next. Where rounding leaves no such n, t is 0.
     """
     order = np.argsort(x)
     x, mass = x[order], mass[order]

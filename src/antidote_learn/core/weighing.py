@@ -94,8 +94,9 @@ def _on_host(
     with np.errstate(all="ignore"):
         values = (losses if losses.dtype in (torch.float32, torch.float64) else losses.float()).numpy()
         mass = None if measure is None else _normalised(measure)
-        keep = None if mass is None or mass.all() else mass > 0.0
-        if keep is not None:
+        keep = None
+        if mass is not None and not mass.all():
+            keep = mass > 0.0
             values, mass = values[keep], mass[keep]
         low, high = float(values.min()), float(values.max())
         missing = 0.0
@@ -171,7 +172,9 @@ def _solve_host(
     else:
         assert delta is not None  # exactly one of the two is given
         point = solve_budget(problem, delta, cost)
-        slack = point.t <= kappa * (1.0 + 2.0 * TOLERANCE)
+        slack = point.t <= kappa * (1.0 + 2.0 * TOLERANCE) or (
+            f.bounded_ratio and point.divergence < delta * (1.0 - ACCURACY)
+        )
         raw = _solution(problem, 0.0 if slack else point.t - kappa, point, low, delta)
         accurate = abs(raw["achieved"] - delta) <= ACCURACY * delta
         status = Status.FLOOR if slack else Status.BUDGET if accurate else Status.INACCURATE
@@ -216,11 +219,13 @@ def _on_device(
     low = torch.where(torch.isfinite(low), low, 0.0)
     sample = DeviceSample(torch.where(finite, values - low, 0.0), torch.where(finite, whole, 0.0))
     missing = torch.where(present & ~finite, whole, 0.0).sum()
-    largest = sample.largest()
+    largest = sample.x.max()
     tied = torch.where(finite & (values == low), whole, 0.0).sum()
     problem = Problem(sample, f, kappa, sample.at_least(largest, TINY), missing, sample.at_least(tied, TINY))
-    ratio, constant, status, raw = _solve_device(problem, low, delta, penalty)
-    weights = torch.where(status == Status.INFINITE, whole, torch.where(finite, ratio, 0.0) * whole) * values.numel()
+    ratio, constant, status, raw = _solve_device(problem, sample.x, low, delta, penalty)
+    weights = (
+        torch.where(status == int(Status.INFINITE), whole, torch.where(finite, ratio, 0.0) * whole) * values.numel()
+    )
     status = torch.where(nan, int(Status.NAN), status)
     constant = torch.where(nan, math.nan, constant)
     dtype = _field_dtype(losses)
@@ -228,10 +233,10 @@ def _on_device(
 
 
 def _solve_device(
-    problem: Problem, low: Tensor, delta: float | None, penalty: float | None
+    problem: Problem, x: Tensor, low: Tensor, delta: float | None, penalty: float | None
 ) -> tuple[Tensor, Tensor, Tensor, dict[str, Any]]:
     """(dQ/dP, constant, status, raw); what the host decides by `if` is selected here."""
-    f, kappa, x = problem.divergence, problem.kappa, problem.sample.x  # type: ignore[union-attr]
+    f, kappa = problem.divergence, problem.kappa
     zero = torch.zeros_like(low)
     if delta == 0.0:
         status = torch.where(problem.missing > 0.0, int(Status.INFINITE), int(Status.PLAIN))

@@ -1,0 +1,224 @@
+"""AntidoteLoss: a drop-in for `nn.CrossEntropyLoss` that forgets mislabelled samples."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from antidote_learn._checks import check_number
+from antidote_learn._types import PerSampleLoss, Relaxed
+from antidote_learn.core.budgets import delta_from_rate, require_forgetting
+from antidote_learn.core.divergences import Divergence, divergence_of
+from antidote_learn.core.envelope import attach
+from antidote_learn.core.weighing import Weighing, empty, weigh
+from antidote_learn.nn.distributed import ProcessGroup, active_group, gather
+from antidote_learn.nn.elements import Elements, combine, cross_entropy_elements, per_sample_loss
+
+REDUCTIONS = ("mean", "sum", "none")
+_TINY = torch.finfo(torch.float32).tiny
+
+
+class AntidoteLoss(nn.Module):
+    """The smallest expected loss over all reweightings of the batch inside an f-divergence ball (Algorithm 1).
+
+    Replaces ``nn.CrossEntropyLoss()``: ``AntidoteLoss(noise_rate=0.2)`` for data of which about a fifth of the
+    labels are wrong. Exactly one of ``delta``, ``noise_rate`` and ``penalty`` is given. In ``eval()`` it is the
+    plain mean.
+
+    Args:
+        delta: The budget: how far, in divergence, the weights may move from uniform.
+        noise_rate: The fraction of wrong labels, in [0, 1); the budget is `delta_from_rate` of it.
+        penalty: The price C of the penalised variant, which chooses the budget for each batch.
+        kappa: The soft penalty on the divergence: a floor on the temperature.
+        divergence: A record or a name: "kl", "chi2", "alpha:1.5", "js", "hellinger".
+        base_loss: "ce", a callable (logits, targets) -> (B,), or a module with reduction "none".
+        weight: (C,) class weights. With class indices they are part of the reference measure: a rare class is not
+            forgotten for being weighted up. With probabilities they are inside the loss, as in torch.
+        ignore_index: Elements with this label leave the reference measure.
+        label_smoothing: As in torch.
+        reduction: "mean" is the objective; "sum" is the objective times the total of the measure (the number of
+            samples); "none" gives weighted losses, whose sum over that total is the objective without its divergence
+            term.
+        process_group: "auto" relaxes over the default group's global batch if one is initialised when the loss is
+            called; a group; or None for the local batch.
+
+    Shape:
+        input (N, C) or (N, C, d1, ...) logits; target (N) or (N, d1, ...) indices or probabilities of the input's
+        shape.
+
+    Example:
+        >>> import torch
+        >>> loss = AntidoteLoss(noise_rate=0.25)
+        >>> loss(torch.eye(4) * 5, torch.tensor([0, 1, 2, 0])) < 0.05
+        tensor(True)
+        >>> loss.last.weights[3] < 0.01
+        tensor(True)
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        delta: float | None = None,
+        *,
+        noise_rate: float | None = None,
+        penalty: float | None = None,
+        kappa: float = 0.05,
+        divergence: Divergence | str = "kl",
+        base_loss: str | PerSampleLoss | nn.Module = "ce",
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+        reduction: str = "mean",
+        process_group: ProcessGroup | str | None = "auto",
+    ) -> None:
+        """Checks and stores the arguments."""
+        super().__init__()
+        self.divergence = divergence_of(divergence)
+        self.delta, self.penalty = _one_budget(delta, noise_rate, penalty, self.divergence)
+        self.kappa = check_number("kappa", kappa, 0.0)
+        if reduction not in REDUCTIONS:
+            raise ValueError(f"reduction must be one of {', '.join(REDUCTIONS)}; got {reduction!r}")
+        if not 0.0 <= label_smoothing <= 1.0:
+            raise ValueError(f"label_smoothing must be in [0, 1], got {label_smoothing!r}")
+        self.base_loss = per_sample_loss(base_loss)
+        self.is_cross_entropy = base_loss == "ce" if isinstance(base_loss, str) else False
+        if not self.is_cross_entropy and (weight is not None or label_smoothing or ignore_index != -100):
+            raise ValueError(
+                "weight, ignore_index and label_smoothing belong to base_loss='ce'; give them to the callable base loss "
+                "itself, and leave elements out with sample_weight 0"
+            )
+        self.register_buffer("weight", weight)
+        self.ignore_index, self.label_smoothing, self.reduction = ignore_index, label_smoothing, reduction
+        self.process_group = process_group
+        self._last: Relaxed | None = None
+
+    @property
+    def last(self) -> Relaxed | None:
+        """The solution of the last call in training mode: weights of the flattened elements and the rest, detached."""
+        return None if self._last is None else self._last.detach()
+
+    def forward(self, input: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
+        """The relaxed objective of a batch; ``sample_weight`` is its reference measure."""
+        return self._objective(self.elements(input, target, sample_weight))
+
+    def relax(self, losses: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
+        """The relaxed objective of any losses, one for each element: regression, boxes, sequences."""
+        losses = _at_least_float32(_checked(losses))
+        return self._objective(Elements(losses.reshape(-1), combine(None, sample_weight, losses.shape), losses.shape))
+
+    def elements(self, input: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Elements:
+        """The base loss of every element and the reference measure, outside autocast, in at least float32."""
+        with _without_autocast(input):
+            input = _at_least_float32(input)
+            if self.is_cross_entropy:
+                arguments = (self.weight, self.ignore_index, self.label_smoothing)
+                losses, measure = cross_entropy_elements(input, target, *arguments)
+            else:
+                losses, measure = _at_least_float32(_checked(self.base_loss(input, target))), None
+        return Elements(losses.reshape(-1), combine(measure, sample_weight, losses.shape), losses.shape)
+
+    def weigh(self, losses: Tensor, measure: Tensor | None) -> Weighing:
+        """Solves the inner problem for flat losses, with the loss's own budget."""
+        if measure is not None and _nothing(measure):
+            return empty(losses, self.divergence, self.delta)
+        return weigh(losses, self.divergence, self.kappa, delta=self.delta, penalty=self.penalty, measure=measure)
+
+    def remember(self, relaxed: Relaxed) -> None:
+        """Keeps a solution for `last`."""
+        self._last = relaxed
+
+    def _objective(self, elements: Elements) -> Tensor:
+        if not self.training:
+            return self._plain(elements)
+        group = active_group(self.process_group)
+        losses, measure, _ = elements
+        relaxed = attach(losses, self.weigh(losses, measure)) if group is None else self._global(losses, measure, group)
+        self.remember(relaxed)
+        return self._reduce(relaxed, elements)
+
+    def _global(self, losses: Tensor, measure: Tensor | None, group: ProcessGroup) -> Relaxed:
+        """The objective of the global batch: its value on every rank, with the gradient of world_size * sum q_i L_i."""
+        everyone = gather(losses, measure, group)
+        whole = attach(everyone.losses, self.weigh(everyone.losses, everyone.mass))
+        weights = whole.weights[everyone.local].to(losses.dtype)
+        share = (torch.where(weights > 0, losses, 0.0) * weights).sum()
+        share = share * (everyone.world_size / max(everyone.losses.numel(), 1))
+        value = share + (whole.value.to(share.dtype) - share).detach()
+        mass = None if measure is None else measure.detach()
+        return Relaxed(value, weights, whole.status, whole.divergence, whole.raw, mass)
+
+    def _reduce(self, relaxed: Relaxed, elements: Elements) -> Tensor:
+        if self.reduction == "mean":
+            return relaxed.value
+        losses, measure, shape = elements
+        total = losses.numel() if measure is None else measure.sum()
+        if self.reduction == "sum":
+            return relaxed.value * total
+        weights = relaxed.weights * (total / max(losses.numel(), 1))
+        return (torch.where(weights > 0, losses, 0.0) * weights).reshape(shape)
+
+    def _plain(self, elements: Elements) -> Tensor:
+        """The base loss as torch would reduce it; nothing to reduce gives 0."""
+        losses, measure, shape = elements
+        weighted = losses if measure is None else torch.where(measure > 0, losses, 0.0) * measure
+        if self.reduction == "none":
+            return weighted.reshape(shape)
+        if self.reduction == "sum":
+            return weighted.sum()
+        total = float(max(losses.numel(), 1)) if measure is None else measure.sum().clamp(min=_TINY)
+        return weighted.sum() / total
+
+    def extra_repr(self) -> str:
+        """What `print` shows."""
+        budget = f"delta={self.delta:g}" if self.delta is not None else f"penalty={self.penalty:g}"
+        return f"{budget}, kappa={self.kappa:g}, divergence={self.divergence.name!r}, reduction={self.reduction!r}"
+
+
+def _one_budget(
+    delta: float | None, noise_rate: float | None, penalty: float | None, f: Divergence
+) -> tuple[float | None, float | None]:
+    """(delta, penalty), one of them None."""
+    given = {"delta": delta, "noise_rate": noise_rate, "penalty": penalty}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) != 1:
+        got = " and ".join(f"{name}={given[name]!r}" for name in names) or "none of them"
+        raise ValueError(
+            f"give exactly one of delta, noise_rate and penalty, got {got}: noise_rate if you know roughly what fraction "
+            "of the labels is wrong (0.2 for 20 %), delta for a budget of your own, penalty=1.0 to let every batch choose"
+        )
+    if noise_rate is not None:
+        rate = check_number("noise_rate", noise_rate, 0.0)
+        if rate >= 1.0:
+            raise ValueError(f"noise_rate must be in [0, 1), got {noise_rate!r}; 20 % is 0.2")
+        return delta_from_rate(rate, f), None
+    if penalty is not None:
+        require_forgetting(f)
+        return None, check_number("penalty", penalty, 0.0, open_end=True)
+    return check_number("delta", delta, 0.0), None  # type: ignore[arg-type]
+
+
+def _checked(losses: Any) -> Tensor:
+    if not isinstance(losses, Tensor) or losses.dim() == 0 or not losses.is_floating_point():
+        kind = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
+        raise ValueError(
+            f"base_loss must return one floating-point loss for each sample, got {kind}; use reduction='none'"
+        )
+    return losses
+
+
+def _at_least_float32(x: Tensor) -> Tensor:
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def _without_autocast(x: Tensor) -> contextlib.AbstractContextManager[Any]:
+    kind = x.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else contextlib.nullcontext()
+
+
+def _nothing(measure: Tensor) -> bool:
+    """Whether no element is left; not asked where that would read back from a device or break a graph."""
+    return measure.device.type == "cpu" and not torch.compiler.is_compiling() and not bool((measure != 0).any())

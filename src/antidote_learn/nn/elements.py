@@ -1,0 +1,110 @@
+"""From logits and targets to what is relaxed: a loss for each element and the reference measure of the elements."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from antidote_learn._types import PerSampleLoss
+from antidote_learn.core.losses import LOSSES
+
+
+class Elements(NamedTuple):
+    """Losses of all elements, flat, with their measure (None: all alike) and the shape they came in."""
+
+    losses: Tensor
+    measure: Tensor | None
+    shape: torch.Size
+
+
+def per_sample_loss(base_loss: str | PerSampleLoss | nn.Module) -> PerSampleLoss:
+    """The base loss as a function (logits, targets) -> one loss for each element."""
+    if isinstance(base_loss, str):
+        if base_loss not in LOSSES:
+            known = ", ".join(repr(name) for name in LOSSES)
+            raise ValueError(
+                f"unknown base_loss {base_loss!r}; accepted: {known}, a callable (logits, targets) -> (B,), "
+                "or a module with reduction='none'"
+            )
+        return LOSSES[base_loss]
+    if isinstance(base_loss, nn.Module) and getattr(base_loss, "reduction", "none") != "none":
+        base_loss = copy.deepcopy(base_loss)
+        setattr(base_loss, "reduction", "none")  # noqa: B010 - not every module has one
+    if not callable(base_loss):
+        raise ValueError(f"base_loss must be a name, a callable or a module, got {type(base_loss).__name__}")
+    return base_loss
+
+
+def check_target(input: Tensor, target: Tensor) -> bool:
+    """Shapes as torch's cross-entropy wants them; True where the targets are class indices."""
+    if not isinstance(input, Tensor) or not isinstance(target, Tensor):
+        raise ValueError(f"input and target must be tensors, got {type(input).__name__} and {type(target).__name__}")
+    if not input.is_floating_point() or input.dim() < 1:
+        raise ValueError(f"input must hold raw logits, floating-point, (N, C) or (N, C, d1, ...); got {input.dtype}")
+    if target.is_floating_point():
+        if target.shape != input.shape:
+            raise ValueError(
+                f"target of probabilities must have the input's shape {tuple(input.shape)}, got {tuple(target.shape)}; "
+                "class indices must be integers"
+            )
+        return False
+    wanted = input.shape[:1] + input.shape[2:] if input.dim() > 1 else torch.Size()
+    if target.shape != wanted or target.dtype == torch.bool:
+        raise ValueError(
+            f"target must hold class indices of shape {tuple(wanted)} for an input of shape {tuple(input.shape)}, "
+            f"or probabilities of the input's shape; got {target.dtype} of shape {tuple(target.shape)}"
+        )
+    return True
+
+
+def cross_entropy_elements(
+    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, label_smoothing: float
+) -> tuple[Tensor, Tensor | None]:
+    """(losses, measure): with class indices the class weight and the ignored elements are the measure, not the loss."""
+    loss = LOSSES["ce"]
+    if not check_target(input, target):
+        return loss(input, target, weight=weight, label_smoothing=label_smoothing), None  # type: ignore[call-arg]
+    target = target.long()
+    try:
+        losses = loss(input, target, ignore_index=ignore_index, label_smoothing=label_smoothing)  # type: ignore[call-arg]
+    except IndexError as error:
+        bad = target[(target != ignore_index) & ((target < 0) | (target >= input.shape[1 if input.dim() > 1 else 0]))]
+        classes = input.shape[1 if input.dim() > 1 else 0]
+        raise ValueError(
+            f"target has {bad.numel()} labels outside 0 ... {classes - 1}, the first is {int(bad[0])}; "
+            f"the input has {classes} classes and ignore_index is {ignore_index}"
+        ) from error
+    kept = target != ignore_index
+    if weight is not None:
+        return losses, weight[torch.where(kept, target, 0)] * kept
+    return losses, None if _all(kept) else kept.to(losses.dtype)
+
+
+def _all(kept: Tensor) -> bool:
+    """Whether no element is ignored; not asked where that would read back from a device or break a graph."""
+    return kept.device.type == "cpu" and type(kept) is Tensor and not torch.compiler.is_compiling() and bool(kept.all())
+
+
+def broadcast_weight(sample_weight: Tensor, shape: torch.Size) -> Tensor:
+    """A weight for each element, from one for each element or for each of the N samples."""
+    if not isinstance(sample_weight, Tensor):
+        raise ValueError(f"sample_weight must be a tensor, got {type(sample_weight).__name__}")
+    if sample_weight.shape == shape:
+        return sample_weight
+    if sample_weight.dim() == 1 and len(shape) > 1 and sample_weight.shape[0] == shape[0]:
+        return sample_weight.reshape(-1, *(1 for _ in shape[1:])).expand(shape)
+    raise ValueError(
+        f"sample_weight must have the shape of the losses, {tuple(shape)}, or one weight for each sample; "
+        f"got shape {tuple(sample_weight.shape)}"
+    )
+
+
+def combine(measure: Tensor | None, sample_weight: Tensor | None, shape: torch.Size) -> Any:
+    """The product of the two measures, flat."""
+    if sample_weight is not None:
+        sample_weight = broadcast_weight(sample_weight, shape)
+        measure = sample_weight if measure is None else measure * sample_weight.to(measure.dtype)
+    return None if measure is None else measure.reshape(-1)

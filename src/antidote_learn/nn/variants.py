@@ -1,0 +1,212 @@
+"""What only reproduction needs: the objective as other code computes it, and what the paper compares it with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from antidote_learn._checks import check_number
+from antidote_learn._types import PerSampleLoss
+from antidote_learn.core.budgets import budget_of, penalty_value, require_forgetting
+from antidote_learn.core.divergences import KL, Divergence, divergence_of
+from antidote_learn.core.relaxation import dual_objective, relax
+from antidote_learn.nn.elements import per_sample_loss
+
+LAMBDA_START = 0.1
+LAMBDA_RESET = 0.01
+
+
+class _Variant(nn.Module):
+    """A base loss for each sample, and an objective over them in training; the plain mean in ``eval()``."""
+
+    def __init__(self, kappa: float, divergence: Divergence | str, base_loss: str | PerSampleLoss | nn.Module) -> None:
+        super().__init__()
+        self.kappa = check_number("kappa", kappa, 0.0)
+        self.divergence = divergence_of(divergence)
+        self.base_loss = per_sample_loss(base_loss)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The objective of a batch of logits."""
+        return self.relax(self.base_loss(input, target))
+
+    def relax(self, losses: Tensor) -> Tensor:
+        """The objective of a batch of losses."""
+        return self.objective(losses) if self.training else losses.mean()
+
+    def objective(self, losses: Tensor) -> Tensor:
+        """The training objective."""
+        raise NotImplementedError("every variant has an objective of its own")
+
+
+class LaggedLambda(_Variant):
+    """G_KL with the multiplier of the previous batch, solved after the step, as the authors' released code does.
+
+    Args:
+        delta: The budget.
+        kappa: The soft penalty, > 0: with 0 a batch may leave lam = 0, where the objective is not defined.
+        base_loss: As for `AntidoteLoss`.
+    """
+
+    lam: Tensor
+
+    def __init__(self, delta: float, *, kappa: float = 0.05, base_loss: str | PerSampleLoss | nn.Module = "ce") -> None:
+        """The multiplier starts at 0.1."""
+        super().__init__(check_number("kappa", kappa, 0.0, open_end=True), KL, base_loss)
+        self.delta = check_number("delta", delta, 0.0)
+        self.register_buffer("lam", torch.tensor(LAMBDA_START, dtype=torch.float64))
+
+    def objective(self, losses: Tensor) -> Tensor:
+        """G_KL at the stale multiplier; then the multiplier of this batch is stored."""
+        stale = self.lam.to(losses.dtype)
+        fresh = relax(losses.detach(), self.delta, kappa=self.kappa)
+        self.lam = torch.where(torch.isfinite(fresh.lam), fresh.lam, LAMBDA_START).to(self.lam.dtype)
+        return dual_objective(losses, stale, delta=self.delta, kappa=self.kappa)
+
+
+class _Ascent(torch.autograd.Function):
+    """The identity, whose gradient has the other sign: a minimiser ascends."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return -grad
+
+
+class GradientLambda(_Variant):
+    """G_f with multipliers that are parameters and ascend while the network descends.
+
+    Give ``parameters()`` of this module to an optimiser beside the network's.
+
+    Args:
+        delta: The budget.
+        kappa: The soft penalty.
+        divergence: A record or a name; all but KL have a second parameter rho.
+        base_loss: As for `AntidoteLoss`.
+    """
+
+    def __init__(
+        self,
+        delta: float,
+        *,
+        kappa: float = 0.05,
+        divergence: Divergence | str = "kl",
+        base_loss: str | PerSampleLoss | nn.Module = "ce",
+    ) -> None:
+        """The multiplier lam starts at 0.1 and rho at -5, as in the authors' code."""
+        super().__init__(kappa, divergence, base_loss)
+        self.delta = check_number("delta", delta, 0.0)
+        self.lam = nn.Parameter(torch.tensor(LAMBDA_START))
+        self.rho = None if self.divergence is KL else nn.Parameter(torch.tensor(-5.0))
+
+    def objective(self, losses: Tensor) -> Tensor:
+        """G_f at the present multipliers; a negative lam is put back to 0.01 first."""
+        with torch.no_grad():
+            self.lam.copy_(torch.where(self.lam < 0.0, LAMBDA_RESET, self.lam))
+        lam = _Ascent.apply(self.lam)  # type: ignore[no-untyped-call]
+        rho = None if self.rho is None else _Ascent.apply(self.rho)  # type: ignore[no-untyped-call]
+        return dual_objective(losses, lam, rho, delta=self.delta, kappa=self.kappa, divergence=self.divergence)
+
+
+class LearnedBudget(_Variant):
+    """The penalised variant with r_max a parameter beside theta: app:delta_penalized_opt taken literally.
+
+    `relax_penalized` solves for r_max in every batch instead.
+
+    Args:
+        penalty: C of V(r) = C r^2 / (1 - r).
+        kappa: The soft penalty.
+        divergence: A record or a name.
+        base_loss: As for `AntidoteLoss`.
+        start: The first r_max.
+    """
+
+    def __init__(
+        self,
+        penalty: float,
+        *,
+        kappa: float = 0.05,
+        divergence: Divergence | str = "kl",
+        base_loss: str | PerSampleLoss | nn.Module = "ce",
+        start: float = 0.2,
+    ) -> None:
+        """r_max is the sigmoid of the parameter ``logit``."""
+        super().__init__(kappa, divergence, base_loss)
+        require_forgetting(self.divergence)
+        self.penalty = check_number("penalty", penalty, 0.0, open_end=True)
+        if not 0.0 < start < 1.0:
+            raise ValueError(f"start must be in (0, 1), got {start!r}")
+        self.logit = nn.Parameter(torch.logit(torch.tensor(start)))
+
+    def objective(self, losses: Tensor) -> Tensor:
+        """The relaxed value at the present r_max plus its penalty, with the envelope gradient in both."""
+        r = torch.sigmoid(self.logit)
+        delta = budget_of(self.divergence, r)
+        relaxed = relax(losses, float(delta.detach()), kappa=self.kappa, divergence=self.divergence)
+        price: Tensor = penalty_value(self.penalty, r)
+        return relaxed.value - relaxed.lam * (delta - delta.detach()) + price
+
+
+class Interpolated(_Variant):
+    """The ablation's mix: share * ANTIDOTE + (1 - share) * mean of the base loss.
+
+    Args:
+        share: The part of ANTIDOTE, in [0, 1].
+        delta: The budget.
+        kappa: The soft penalty.
+        divergence: A record or a name.
+        base_loss: As for `AntidoteLoss`.
+    """
+
+    def __init__(
+        self,
+        share: float,
+        delta: float,
+        *,
+        kappa: float = 0.05,
+        divergence: Divergence | str = "kl",
+        base_loss: str | PerSampleLoss | nn.Module = "ce",
+    ) -> None:
+        """Checks and stores."""
+        super().__init__(kappa, divergence, base_loss)
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"share must be in [0, 1], got {share!r}")
+        self.share, self.delta = share, check_number("delta", delta, 0.0)
+
+    def objective(self, losses: Tensor) -> Tensor:
+        """The convex combination."""
+        relaxed = relax(losses, self.delta, kappa=self.kappa, divergence=self.divergence)
+        return self.share * relaxed.value + (1.0 - self.share) * losses.mean()
+
+
+class MaxSide(_Variant):
+    """The opposite sign: max over Q of E_Q[L] - kappa D_f(Q || P) in the ball, distributionally robust optimisation.
+
+    It puts its weight on the largest losses, which the paper argues against for noisy labels.
+
+    Args:
+        delta: The budget.
+        kappa: The soft penalty.
+        divergence: A record or a name.
+        base_loss: As for `AntidoteLoss`.
+    """
+
+    def __init__(
+        self,
+        delta: float,
+        *,
+        kappa: float = 0.05,
+        divergence: Divergence | str = "kl",
+        base_loss: str | PerSampleLoss | nn.Module = "ce",
+    ) -> None:
+        """Checks and stores."""
+        super().__init__(kappa, divergence, base_loss)
+        self.delta = check_number("delta", delta, 0.0)
+
+    def objective(self, losses: Tensor) -> Tensor:
+        """-relax(-L)."""
+        return -relax(-losses, self.delta, kappa=self.kappa, divergence=self.divergence).value
