@@ -96,11 +96,8 @@ class Relaxed:
     @property
     def r_max(self) -> Tensor:
         """The largest fraction of the mass that the budget could forget (eq:delta_rmax)."""
-        if "r_max" in self.raw:
-            return self._scalar("r_max")
-        from antidote_learn.core.budgets import rate_from_delta  # the record knows its budget, not its inverse
-
-        return torch.as_tensor(rate_from_delta(float(self.raw["delta"]), self.divergence), dtype=self.weights.dtype)
+        rate = self.raw["r_max"]
+        return torch.as_tensor(rate() if callable(rate) else rate, dtype=self.weights.dtype, device=self.weights.device)
 
     @property
     def threshold(self) -> Tensor:

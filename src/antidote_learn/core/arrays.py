@@ -88,8 +88,9 @@ class HostSample:
     def thinned(self, size: int) -> HostSample:
         """Every k-th sample, about ``size`` of them, as a cheap picture of the whole."""
         step = -(-self.size // size)
+        losses = self.losses[::step]
         mass = None if self.mass is None else self.mass[::step] * (self.mass.sum() / self.mass[::step].sum())
-        return HostSample(self.losses[::step], mass, self.low)
+        return HostSample(losses, mass, float(losses.min()))
 
     @staticmethod
     def at_least(x: float, bound: float) -> float:

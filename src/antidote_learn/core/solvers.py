@@ -172,7 +172,11 @@ def _thinned(problem: Problem, delta: float, cost: Scalar) -> Point | None:
     sample = problem.sample
     if not isinstance(sample, HostSample) or sample.size <= THIN_ABOVE:
         return None
-    return solve_budget(problem._replace(sample=sample.thinned(THIN_TO)), delta, cost)
+    part = sample.thinned(THIN_TO)
+    largest = float(part.losses.max()) - part.low
+    if largest == 0.0:
+        return None
+    return solve_budget(problem._replace(sample=part, largest=largest), delta, cost)
 
 
 def _solve_power(problem: Problem, delta: float, cost: Scalar, budget: Scalar) -> Point:

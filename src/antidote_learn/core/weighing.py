@@ -12,7 +12,7 @@ from torch import Tensor
 from antidote_learn._checks import check_losses, check_measure
 from antidote_learn._types import Status
 from antidote_learn.core.arrays import DeviceSample, HostSample
-from antidote_learn.core.budgets import budget_of, penalty_value
+from antidote_learn.core.budgets import budget_of, penalty_value, rate_from_delta
 from antidote_learn.core.divergences import KL, Divergence
 from antidote_learn.core.points import TINY, Point, Problem
 from antidote_learn.core.solvers import TOLERANCE, solve_budget, solve_penalty
@@ -66,8 +66,8 @@ def _field_dtype(losses: Tensor) -> torch.dtype:
 
 
 def _raw(lam: Any, rho: Any, achieved: Any, delta: Any, threshold: Any, f: Divergence) -> dict[str, Any]:
-    rho = None if f is KL else rho
-    return {"lam": lam, "rho": rho, "achieved": achieved, "delta": delta, "threshold": threshold}
+    raw = {"lam": lam, "rho": None if f is KL else rho, "achieved": achieved, "delta": delta, "threshold": threshold}
+    return {**raw, "r_max": lambda: rate_from_delta(delta, f)}
 
 
 def _solution(problem: Problem, lam: Any, point: Point, low: Any, delta: Any, r_max: Any = None) -> dict[str, Any]:
@@ -149,8 +149,9 @@ def _solve_host(
     if values.size == 0 or (delta is not None and cost > delta * (1.0 + SLACK)):
         return 0.0, Status.INFINITE, _raw(math.inf, math.nan, 0.0, delta or 0.0, math.inf, f), None
     sample = HostSample(values, mass, low)
-    needs_ties = f is not KL or (kappa == 0.0 and penalty is None) or largest == 0.0
-    tied = sum(float(m[x == 0.0].sum()) for x, m, _ in sample.chunks()) if needs_ties else 0.0
+    tied = _tied_mass(sample) if f is not KL or kappa == 0.0 else 0.0
+    if largest == 0.0:
+        tied = 1.0 - missing
     problem = Problem(sample, f, kappa, max(largest, TINY), missing, tied)
     if delta == 0.0:
         raw = _raw(math.inf, math.nan, 0.0, 0.0, math.inf, f)
@@ -159,7 +160,8 @@ def _solve_host(
         achieved = _cost(f, 1.0 - tied)
         status = Status.FLOOR if largest == 0.0 else Status.LIMIT
         chosen = achieved if delta is None else delta
-        raw = _raw(0.0, -low, achieved, chosen, low if status is Status.LIMIT else math.inf, f)
+        rho = -low - kappa * float(f.f_prime(1.0 / tied))
+        raw = _raw(0.0, rho, achieved, chosen, low if status is Status.LIMIT else math.inf, f)
         constant = kappa * achieved
         if penalty is not None:
             raw["r_max"] = 1.0 - tied
@@ -180,6 +182,10 @@ def _solve_host(
         status = Status.FLOOR if slack else Status.BUDGET if accurate else Status.INACCURATE
         constant = kappa * raw["achieved"]
     return constant, status, raw, _chunks(sample, lambda x: _ratio(f, x, point))
+
+
+def _tied_mass(sample: HostSample) -> float:
+    return sum(float(mass[x == 0.0].sum()) for x, mass, _ in sample.chunks())
 
 
 def _cost(f: Divergence, rate: float) -> float:

@@ -88,8 +88,8 @@ class AntidoteLoss(nn.Module):
         self.is_cross_entropy = base_loss == "ce" if isinstance(base_loss, str) else False
         if not self.is_cross_entropy and (weight is not None or label_smoothing or ignore_index != -100):
             raise ValueError(
-                "weight, ignore_index and label_smoothing belong to base_loss='ce'; give them to the callable base loss "
-                "itself, and leave elements out with sample_weight 0"
+                "weight, ignore_index and label_smoothing belong to base_loss='ce'; give them to the callable "
+                "base loss itself, and leave elements out with sample_weight 0"
             )
         self.register_buffer("weight", weight)
         self.ignore_index, self.label_smoothing, self.reduction = ignore_index, label_smoothing, reduction
@@ -187,8 +187,9 @@ def _one_budget(
     if len(names) != 1:
         got = " and ".join(f"{name}={given[name]!r}" for name in names) or "none of them"
         raise ValueError(
-            f"give exactly one of delta, noise_rate and penalty, got {got}: noise_rate if you know roughly what fraction "
-            "of the labels is wrong (0.2 for 20 %), delta for a budget of your own, penalty=1.0 to let every batch choose"
+            f"give exactly one of delta, noise_rate and penalty, got {got}: noise_rate if you know roughly what "
+            "fraction of the labels is wrong (0.2 for 20 %), delta for a budget of your own, penalty=1.0 to let every "
+            "batch choose"
         )
     if noise_rate is not None:
         rate = check_number("noise_rate", noise_rate, 0.0)

@@ -148,7 +148,8 @@ class LearnedBudget(_Variant):
         delta = budget_of(self.divergence, r)
         relaxed = relax(losses, float(delta.detach()), kappa=self.kappa, divergence=self.divergence)
         price: Tensor = penalty_value(self.penalty, r)
-        return relaxed.value - relaxed.lam * (delta - delta.detach()) + price
+        slope: Tensor = relaxed.lam * (delta - delta.detach())
+        return relaxed.value - slope + price
 
 
 class Interpolated(_Variant):

@@ -1,0 +1,302 @@
+"""The import layers of docs/architecture.md, and what no module may do, read from the source without running it.
+
+A module imports only from the layers above its own line in `LAYERS`, or from its own part. Imports inside functions
+count: putting off an import does not undo the dependency. Imports under `if TYPE_CHECKING:` do not: nothing runs.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+PACKAGE = "antidote_learn"
+SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
+MODULES = {".".join(path.relative_to(SOURCE).with_suffix("").parts): path for path in sorted(SOURCE.rglob("*.py"))}
+
+LAYERS = (
+    ("_types", "_checks", "_version"),
+    ("core",),
+    ("nn", "data", "models"),
+    ("methods",),
+    ("registry", "presets"),
+    ("training",),
+    ("bench", "auditing"),
+    ("estimators", "cli"),
+)
+LEVEL = {part: number for number, parts in enumerate(LAYERS, start=1) for part in parts}
+# Doors, not rooms: they hold no code, and are imported by nobody inside the package.
+DOORS = {
+    "__init__": "gives the public names lazily; at import time it may take only the version",
+    "__main__": "starts the command line",
+    "functional": "gives functions of core under their public names",
+}
+DOOR_TAKES = {"__init__": {"_version"}, "__main__": {"cli"}, "functional": {"core"}}
+
+# Inside core and nn a file imports only from those before it.
+INSIDE = {
+    "core": (
+        "divergences", "arrays", "budgets", "points", "solvers", "weighing", "envelope", "relaxation",
+        "conjugates", "rates", "losses.likelihood", "losses.__init__",
+    ),
+    "nn": ("distributed", "elements", "antidote", "accumulation", "variants"),
+}  # fmt: skip
+
+NUMERICS = {"torch", "numpy"}
+NO_FILES = {"open", "print", "input", "exec", "eval", "breakpoint"}
+IO_MODULES = {
+    "os",
+    "io",
+    "sys",
+    "pathlib",
+    "shutil",
+    "tempfile",
+    "subprocess",
+    "socket",
+    "urllib",
+    "http",
+    "json",
+    "csv",
+}
+IO_MODULES |= {"pickle", "shelve", "sqlite3", "logging"}
+IO_METHODS = {"load", "save", "savez", "savetxt", "loadtxt", "fromfile", "tofile", "read_text", "write_text"}
+IO_METHODS |= {"read_bytes", "write_bytes"}
+SEEDED = {"numpy.random." + name for name in ("Generator", "PCG64", "Philox", "SeedSequence", "default_rng")}
+DRAWS = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson"}
+
+
+def names(tree: ast.Module) -> dict[str, str]:
+    """What each imported name stands for, over the whole file."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                whole = alias.asname is not None
+                found[alias.asname or alias.name.split(".")[0]] = alias.name if whole else alias.name.split(".")[0]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def dotted(node: ast.expr, known: dict[str, str]) -> str:
+    """`np.random.seed` as `numpy.random.seed`; empty for what is no dotted name."""
+    if isinstance(node, ast.Name):
+        return known.get(node.id, node.id)
+    if isinstance(node, ast.Attribute):
+        left = dotted(node.value, known)
+        return f"{left}.{node.attr}" if left else ""
+    return ""
+
+
+def running(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those under `if TYPE_CHECKING:`."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and dotted(child.test, {}).endswith("TYPE_CHECKING"):
+            for other in child.orelse:
+                yield from running(other)
+        else:
+            yield from running(child)
+
+
+def imports(tree: ast.Module) -> list[tuple[str, int]]:
+    """(dotted name, line) of everything imported when the file runs."""
+    found = []
+    for node in running(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, node.lineno) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports are absolute"
+            found += [(f"{node.module}.{alias.name}", node.lineno) for alias in node.names]
+    return found
+
+
+def own_module(name: str) -> str | None:
+    """The module of this package that an imported dotted name leads to, as a key of `MODULES`; None for others."""
+    parts = name.split(".")
+    if parts[0] != PACKAGE:
+        return None
+    for end in range(len(parts), 1, -1):
+        inside = ".".join(parts[1:end])
+        for key in (inside, f"{inside}.__init__"):
+            if key in MODULES:
+                return key
+    return "__init__"
+
+
+def part_of(module: str) -> str:
+    return module.split(".")[0]
+
+
+def layer_violations(module: str, tree: ast.Module) -> list[str]:
+    """Imports from a layer that is not above the module's own."""
+    part, found = part_of(module), []
+    for name, line in imports(tree):
+        target = own_module(name)
+        if target is None or (other := part_of(target)) == part != "__init__":
+            continue
+        if part in DOORS:
+            allowed = other in DOOR_TAKES[part]
+        else:
+            allowed = other not in DOORS and LEVEL[other] < LEVEL[part]
+        if not allowed:
+            found.append(f"{module}.py line {line}: {part} may not import {name}")
+    return found
+
+
+def order_violations(module: str, tree: ast.Module) -> list[str]:
+    """Imports inside core or nn that go against the order of the files."""
+    part, _, rest = module.partition(".")
+    order = INSIDE[part]
+    found = []
+    for name, line in imports(tree):
+        target = own_module(name)
+        if target is None or part_of(target) != part or target == f"{part}.__init__":
+            continue
+        inner = target.removeprefix(f"{part}.")
+        if order.index(inner) >= order.index(rest):
+            found.append(f"{module}.py line {line}: {rest} comes before {inner}")
+    return found
+
+
+def foreign_violations(module: str, tree: ast.Module) -> list[str]:
+    """Imports of anything but torch, NumPy and the standard library."""
+    roots = [(name.split(".")[0], line) for name, line in imports(tree)]
+    allowed = NUMERICS | sys.stdlib_module_names | {PACKAGE}
+    return [f"{module}.py line {line}: {root}" for root, line in roots if root not in allowed]
+
+
+def purity_violations(module: str, tree: ast.Module) -> list[str]:
+    """Modules of torch, and anything that reads or writes outside the process."""
+    known = names(tree)
+    found = [f"{module}.py line {line}: imports {name}" for name, line in imports(tree) if not _pure_import(name)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and dotted(node, known).startswith("torch.nn.Module"):
+            found.append(f"{module}.py line {node.lineno}: nn.Module")
+        if isinstance(node, ast.Call):
+            called = dotted(node.func, known)
+            reads = isinstance(node.func, ast.Attribute) and node.func.attr in IO_METHODS
+            if called in NO_FILES or reads:
+                found.append(f"{module}.py line {node.lineno}: calls {called or ast.unparse(node.func)}")
+    return found
+
+
+def _pure_import(name: str) -> bool:
+    if name.split(".")[0] in IO_MODULES or name.startswith("torch.distributed"):
+        return False
+    return not name.startswith("torch.nn") or name == "torch.nn.functional" or name.startswith("torch.nn.functional.")
+
+
+def print_violations(module: str, tree: ast.Module) -> list[str]:
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [f"{module}.py line {node.lineno}: print" for node in calls if dotted(node.func, {}) == "print"]
+
+
+def random_violations(module: str, tree: ast.Module) -> list[str]:
+    """Seeding, or drawing from, the random state that all code shares."""
+    known, found = names(tree), []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = dotted(node.func, known)
+        shared = called in {"torch.manual_seed", "torch.seed", "torch.random.manual_seed", "torch.random.seed"}
+        shared |= called.startswith(("torch.cuda.manual_seed", "random."))
+        shared |= called.startswith("numpy.random.") and called not in SEEDED
+        draws = called in {f"torch.{name}" for name in DRAWS}
+        if shared or (draws and "generator" not in {keyword.arg for keyword in node.keywords}):
+            found.append(f"{module}.py line {node.lineno}: {called}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    return {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
+
+
+def test_every_module_has_a_layer():
+    homeless = [module for module in MODULES if part_of(module) not in LEVEL and module not in DOORS]
+    assert not homeless, f"{homeless} stand in no layer: add them to LAYERS here and to docs/architecture.md"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_from_the_layers_above_it(module, trees):
+    assert not layer_violations(module, trees[module])
+
+
+@pytest.mark.parametrize("part", INSIDE)
+def test_every_file_of_an_ordered_part_has_its_place(part):
+    files = {module.removeprefix(f"{part}.") for module in MODULES if part_of(module) == part} - {"__init__"}
+    assert files == set(INSIDE[part])
+
+
+@pytest.mark.parametrize(
+    "module", [m for m in MODULES if part_of(m) in INSIDE and m not in ("core.__init__", "nn.__init__")]
+)
+def test_files_of_a_part_import_in_one_direction(module, trees):
+    assert not order_violations(module, trees[module])
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if part_of(module) in INSIDE])
+def test_core_and_nn_import_torch_and_numpy_alone(module, trees):
+    assert not foreign_violations(module, trees[module])
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if part_of(module) == "core"])
+def test_core_has_no_modules_and_no_input_or_output(module, trees):
+    assert not purity_violations(module, trees[module])
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if part_of(module) != "cli"])
+def test_only_the_command_line_prints(module, trees):
+    assert not print_violations(module, trees[module])
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_module_touches_the_shared_random_state(module, trees):
+    assert not random_violations(module, trees[module])
+
+
+@pytest.mark.parametrize(
+    ("rule", "module", "line"),
+    [
+        (layer_violations, "core.bad", "from antidote_learn.nn.antidote import AntidoteLoss"),
+        (layer_violations, "core.bad", "import antidote_learn"),
+        (layer_violations, "core.bad", "import antidote_learn.cli"),
+        (layer_violations, "_types", "def late():\n    from antidote_learn.core.budgets import rate_from_delta"),
+        (layer_violations, "_types", "from antidote_learn import _checks"),
+        (layer_violations, "__init__", "from antidote_learn.core.relaxation import relax"),
+        (order_violations, "core.arrays", "from antidote_learn.core.solvers import solve_budget"),
+        (order_violations, "core.arrays", "from antidote_learn.core import arrays"),
+        (foreign_violations, "core.bad", "import scipy.optimize"),
+        (purity_violations, "core.bad", "from torch import nn\nclass A(nn.Module): ..."),
+        (purity_violations, "core.bad", "import torch\nclass A(torch.nn.Module): ..."),
+        (purity_violations, "core.bad", "open('file')"),
+        (purity_violations, "core.bad", "import numpy as np\nnp.load('file')"),
+        (purity_violations, "core.bad", "import logging"),
+        (print_violations, "nn.bad", "print(1)"),
+        (random_violations, "nn.bad", "import numpy as np\nnp.random.seed(0)"),
+        (random_violations, "nn.bad", "from numpy.random import rand\nrand(3)"),
+        (random_violations, "nn.bad", "import torch\ntorch.manual_seed(0)"),
+        (random_violations, "nn.bad", "import torch\ntorch.rand(3)"),
+        (random_violations, "nn.bad", "import random\nrandom.shuffle([])"),
+    ],
+)
+def test_a_breach_is_found(rule, module, line):
+    assert rule(module, ast.parse(dedent(line)))
+
+
+@pytest.mark.parametrize(
+    ("rule", "module", "line"),
+    [
+        (layer_violations, "_types", "if TYPE_CHECKING:\n    from antidote_learn.core.divergences import Divergence"),
+        (layer_violations, "nn.good", "from antidote_learn.core.divergences import KL"),
+        (layer_violations, "cli", "def run():\n    from antidote_learn.core.divergences import KL"),
+        (purity_violations, "core.good", "import torch.nn.functional as F\nF.relu(x)"),
+        (random_violations, "nn.good", "import numpy as np\nnp.random.default_rng(0)"),
+        (random_violations, "nn.good", "import torch\ntorch.rand(3, generator=generator)"),
+    ],
+)
+def test_what_is_allowed_is_not_refused(rule, module, line):
+    assert not rule(module, ast.parse(dedent(line)))

@@ -1,0 +1,388 @@
+"""What users see: every public name, every parameter beside the need it serves, what importing costs, every example.
+
+A parameter that is added, removed, renamed or given another default fails here until its signature and its need are
+written down. What serves no need of a user does not become a parameter; what serves reproduction alone is in
+`antidote_learn.nn.variants`.
+"""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import antidote_learn
+from antidote_learn import functional
+from antidote_learn.nn import variants
+
+
+class Entry(NamedTuple):
+    """A callable's signature without annotations, and the need each of its parameters serves."""
+
+    signature: str
+    needs: dict[str, str]
+
+
+PUBLIC_NAMES = {
+    "AntidoteLoss": "replace nn.CrossEntropyLoss and change nothing else",
+    "CHI2": "forget a sample completely, by name of a record",
+    "Divergence": "say what a divergence is, in annotations and for one's own",
+    "HELLINGER": "a bounded divergence",
+    "JS": "a bounded, symmetric divergence",
+    "KL": "the paper's default",
+    "NoiseRate": "annotate what estimate_noise_rate returns",
+    "Relaxed": "annotate what relax returns",
+    "Status": "tell by name how a solve ended",
+    "__version__": "report the version",
+    "accumulate": "gradient accumulation that does not change the loss",
+    "alpha": "choose how sharply samples are forgotten",
+    "delta_from_rate": "turn a known share of wrong labels into a budget",
+    "dual_objective": "check or optimise the dual oneself",
+    "estimate_noise_rate": "find the noise rate when nobody knows it",
+    "from_conjugate": "use a divergence that is not built in",
+    "functional": "the losses and the relaxation without modules",
+    "rate_from_delta": "read a budget as a share of samples",
+    "relax": "use the objective with any model, through its losses",
+    "relax_penalized": "have each batch choose its budget",
+}
+
+_DIVERGENCE = "choose how samples lose their weight"
+_KAPPA = "keep weights from resting on a few samples; no numerical trouble when losses tie at 0"
+_MEASURE = "give sample weights with a defined meaning: the reference measure"
+_LOSSES = "use any model: one loss for each sample"
+_DELTA = "set the budget itself, as in the paper's tables"
+_PENALTY = "no rate known and none wanted: each batch chooses its budget"
+_BASE_LOSS = "relax a loss other than cross-entropy"
+_INPUT = "call it like nn.CrossEntropyLoss: raw logits"
+_TARGET = "call it like nn.CrossEntropyLoss: indices or probabilities"
+_CLASS_WEIGHT = "class weights that work together with the rest"
+_IGNORE = "padding and unlabelled elements stay out of the objective"
+_SMOOTHING = "label smoothing that works together with the rest"
+
+_RELAX = "(losses, {}, *, kappa=0.0, divergence=<divergence kl>, base_weight=None)"
+_RELAX_NEEDS = {"losses": _LOSSES, "kappa": _KAPPA, "divergence": _DIVERGENCE, "base_weight": _MEASURE}
+
+FUNCTIONS = {
+    "relax": Entry(_RELAX.format("delta"), {"delta": _DELTA, **_RELAX_NEEDS}),
+    "relax_penalized": Entry(_RELAX.format("penalty"), {"penalty": _PENALTY, **_RELAX_NEEDS}),
+    "dual_objective": Entry(
+        "(losses, lam, rho=None, *, delta, kappa=0.0, divergence=<divergence kl>)",
+        {
+            "losses": _LOSSES,
+            "lam": "evaluate the dual where one likes",
+            "rho": "the same, for every divergence but KL",
+            "delta": _DELTA,
+            "kappa": _KAPPA,
+            "divergence": _DIVERGENCE,
+        },
+    ),
+    "delta_from_rate": Entry(
+        "(rate, divergence=<divergence kl>)",
+        {"rate": "say how many labels are wrong instead of a radius", "divergence": _DIVERGENCE},
+    ),
+    "rate_from_delta": Entry(
+        "(delta, divergence=<divergence kl>)",
+        {"delta": "see what share of the samples a budget can forget", "divergence": _DIVERGENCE},
+    ),
+    "from_conjugate": Entry(
+        "(f, f_prime, conjugate, conjugate_prime, *, domain=(0.0, inf), name='custom')",
+        {
+            "f": "use a divergence that is not built in",
+            "f_prime": "checked against f, so that a slip is found before training",
+            "conjugate": "the dual of one's own divergence",
+            "conjugate_prime": "the weights of one's own divergence",
+            "domain": "weights that must stay inside an interval",
+            "name": "find one's own divergence again in messages and logs",
+        },
+    ),
+    "alpha": Entry("(a)", {"a": "choose the order: how sharply samples are forgotten"}),
+    "accumulate": Entry(
+        "(loss, model, micro_batches, *, backward=Tensor.backward)",
+        {
+            "loss": "keep one's loss and its settings",
+            "model": "it is run twice, without a change to it",
+            "micro_batches": "batches larger than the memory, with sample weights if wanted",
+            "backward": "gradient scalers, and engines that run the backward pass themselves",
+        },
+    ),
+    "estimate_noise_rate": Entry(
+        "(probs, labels, *, share=0.3)",
+        {
+            "probs": "use held-out probabilities of any model, of one epoch or several",
+            "labels": "the labels that are in doubt",
+            "share": "trade bias for variance where classes are small",
+        },
+    ),
+    "AntidoteLoss": Entry(
+        "(delta=None, *, noise_rate=None, penalty=None, kappa=0.05, divergence='kl', base_loss='ce', weight=None, "
+        "ignore_index=-100, label_smoothing=0.0, reduction='mean', process_group='auto')",
+        {
+            "delta": _DELTA,
+            "noise_rate": "say how many labels are wrong, and nothing else",
+            "penalty": _PENALTY,
+            "kappa": _KAPPA,
+            "divergence": _DIVERGENCE,
+            "base_loss": _BASE_LOSS,
+            "weight": _CLASS_WEIGHT,
+            "ignore_index": _IGNORE,
+            "label_smoothing": _SMOOTHING,
+            "reduction": "as in torch, for loops that reduce or log by themselves",
+            "process_group": "right gradients under DDP; another group under tensor parallelism; none on request",
+        },
+    ),
+    "AntidoteLoss.forward": Entry(
+        "(self, input, target, *, sample_weight=None)", {"input": _INPUT, "target": _TARGET, "sample_weight": _MEASURE}
+    ),
+    "AntidoteLoss.relax": Entry(
+        "(self, losses, *, sample_weight=None)", {"losses": _LOSSES, "sample_weight": _MEASURE}
+    ),
+}
+
+FUNCTIONAL = {
+    "cross_entropy": Entry(
+        "(input, target, *, weight=None, ignore_index=-100, label_smoothing=0.0)",
+        {
+            "input": _INPUT,
+            "target": _TARGET,
+            "weight": _CLASS_WEIGHT,
+            "ignore_index": _IGNORE,
+            "label_smoothing": _SMOOTHING,
+        },
+    ),
+    "dual_objective": FUNCTIONS["dual_objective"],
+    "relax": FUNCTIONS["relax"],
+    "relax_penalized": FUNCTIONS["relax_penalized"],
+}
+
+_COMMON = "kappa=0.05, divergence='kl', base_loss='ce'"
+_COMMON_NEEDS = {"kappa": "rebuild a row of the paper", "divergence": _DIVERGENCE, "base_loss": _BASE_LOSS}
+_ROW = {"delta": "rebuild a row of the paper"}
+
+VARIANTS = {
+    "LaggedLambda": Entry(
+        "(delta, *, kappa=0.05, base_loss='ce')",
+        {**_ROW, "kappa": _COMMON_NEEDS["kappa"], "base_loss": _BASE_LOSS},
+    ),
+    "GradientLambda": Entry(f"(delta, *, {_COMMON})", {**_ROW, **_COMMON_NEEDS}),
+    "LearnedBudget": Entry(
+        f"(penalty, *, {_COMMON}, start=0.2)",
+        {"penalty": "rebuild a row of the paper", **_COMMON_NEEDS, "start": "see how far the result depends on it"},
+    ),
+    "Interpolated": Entry(
+        f"(share, delta, *, {_COMMON})", {"share": "rebuild the ablation over the mix", **_ROW, **_COMMON_NEEDS}
+    ),
+    "MaxSide": Entry(f"(delta, *, {_COMMON})", {**_ROW, **_COMMON_NEEDS}),
+}
+
+MEMBERS = {
+    "AntidoteLoss": {"forward", "relax", "last", "elements", "weigh", "remember", "extra_repr"},
+    "Relaxed": {
+        "value", "weights", "lam", "rho", "achieved", "delta", "status", "divergence", "residual", "r_max", "threshold",
+        "ess", "forgotten", "detach", "raw", "mass",
+    },
+    "NoiseRate": {
+        "rate", "low", "high", "per_class", "identifiable", "agreement", "instability", "anchors",
+    },
+    "Status": {"BUDGET", "FLOOR", "LIMIT", "PLAIN", "EMPTY", "INFINITE", "NAN", "INACCURATE"},
+    "Divergence": {
+        "name", "f", "f_prime", "conjugate", "conjugate_prime", "curvature", "excess", "f_zero", "slope_inf", "domain",
+        "vanishing_score", "power", "budget", "rate", "slope_one", "curvature_one", "excess_zero", "max_delta",
+        "convex_penalty", "bounded_ratio",
+    },
+}  # fmt: skip
+
+DOCS = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(antidote_learn.__path__, "antidote_learn.")
+    if not module.name.endswith("__main__")  # importing it runs the program
+]
+OPTIONAL = {
+    "IPython",
+    "cvxpy",
+    "jinja2",
+    "lightning_fabric",
+    "matplotlib",
+    "pandas",
+    "rich",
+    "scipy",
+    "sklearn",
+    "typer",
+}
+
+
+def rendered(function: Any) -> str:
+    """The signature without annotations; functions among the defaults by their name."""
+    text = []
+    signature = inspect.signature(function)
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in text:
+            text.append("*")
+        default = parameter.default
+        shown = default.__qualname__ if inspect.isroutine(default) else repr(default)
+        text.append(name if default is parameter.empty else f"{name}={shown}")
+    return f"({', '.join(text)})"
+
+
+def parameters(function: Any) -> set[str]:
+    return set(inspect.signature(function).parameters) - {"self"}
+
+
+def reach(name: str) -> Any:
+    """`AntidoteLoss.forward` from the package."""
+    value: Any = antidote_learn
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def documented(function: Any) -> str:
+    return inspect.getdoc(function) or ""
+
+
+def test_every_public_name_is_meant():
+    assert set(antidote_learn.__all__) == set(PUBLIC_NAMES)
+
+
+def test_every_public_name_can_be_reached_and_listed():
+    for name in antidote_learn.__all__:
+        assert getattr(antidote_learn, name) is not None
+        assert name in dir(antidote_learn)
+
+
+def test_a_wrong_name_says_so():
+    with pytest.raises(AttributeError, match="AntidoteLos"):
+        antidote_learn.AntidoteLos  # noqa: B018
+
+
+def test_every_public_callable_is_in_the_snapshot():
+    callables = {
+        name
+        for name in antidote_learn.__all__
+        if callable(value := getattr(antidote_learn, name)) and not isinstance(value, antidote_learn.Divergence)
+    }
+    assert callables == {name for name in FUNCTIONS if "." not in name} | {
+        "Divergence",
+        "NoiseRate",
+        "Relaxed",
+        "Status",
+    }
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_signature_and_the_need_behind_each_parameter(name):
+    function, entry = reach(name), FUNCTIONS[name]
+    assert parameters(function) == set(entry.needs), "a parameter stands here with the need it serves, or not at all"
+    assert all(entry.needs.values())
+    assert rendered(function) == entry.signature
+
+
+@pytest.mark.parametrize("name", FUNCTIONAL)
+def test_signature_of_functional(name):
+    function, entry = getattr(functional, name), FUNCTIONAL[name]
+    assert parameters(function) == set(entry.needs)
+    assert rendered(function) == entry.signature
+
+
+def test_every_name_of_functional_is_in_the_snapshot():
+    assert set(functional.__all__) == set(FUNCTIONAL)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_signature_of_a_variant(name):
+    variant, entry = getattr(variants, name), VARIANTS[name]
+    assert parameters(variant) == set(entry.needs)
+    assert rendered(variant) == entry.signature
+    assert rendered(variant.forward) == "(self, input, target)"
+    assert rendered(variant.relax) == "(self, losses)"
+
+
+def test_every_variant_is_in_the_snapshot_and_not_at_the_top():
+    public = {
+        name
+        for name, value in vars(variants).items()
+        if inspect.isclass(value) and value.__module__ == variants.__name__ and not name.startswith("_")
+    }
+    assert public == set(VARIANTS)
+    assert not public & set(antidote_learn.__all__)
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_members_of_a_class(name):
+    owner = getattr(antidote_learn, name)
+    own = {member for member in vars(owner) if not member.startswith("_")}
+    own |= set(getattr(owner, "__dataclass_fields__", ()))
+    assert own - {"weight"} == MEMBERS[name]  # AntidoteLoss annotates its buffer
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_public_callable_says_what_it_does(name):
+    assert documented(reach(name))
+
+
+@pytest.mark.parametrize("name", [name for name, entry in FUNCTIONS.items() if len(entry.needs) > 2])
+def test_every_parameter_is_explained(name):
+    owner = reach(name.partition(".")[0])
+    text = documented(owner) + documented(reach(name))
+    missing = [parameter for parameter in FUNCTIONS[name].needs if not re.search(rf"\b{parameter}\b", text)]
+    assert not missing
+
+
+def run(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_the_package_alone_imports_neither_torch_nor_numpy():
+    loaded = run("import antidote_learn, sys; print(*(m.split('.')[0] for m in sys.modules))").split()
+    assert not {"torch", "numpy"} & set(loaded)
+
+
+def test_all_names_together_import_nothing_heavy_beside_torch():
+    program = (
+        "import torch, sys; before = set(sys.modules)\n"
+        "import antidote_learn\n"
+        "for name in antidote_learn.__all__: getattr(antidote_learn, name)\n"
+        "import antidote_learn.nn.variants\n"
+        "print(*{m.split('.')[0] for m in set(sys.modules) - before})"
+    )
+    assert not OPTIONAL & set(run(program).split())
+
+
+def outcome(text: doctest.DocTest) -> tuple[doctest.TestResults, str]:
+    said: list[str] = []
+    result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(text, out=said.append)
+    return result, "".join(said)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_of_a_module(name):
+    for text in doctest.DocTestFinder().find(importlib.import_module(name)):
+        result, said = outcome(text)
+        assert not result.failed, said
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if "." not in name and name != "dual_objective"])
+def test_every_entrance_has_an_example(name):
+    assert ">>>" in documented(reach(name))
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_examples_of_a_page(path):
+    blocks = re.findall(r"^```pycon\n(.*?)^```", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    text = doctest.DocTestParser().get_doctest("\n\n".join(blocks), {}, path.name, str(path), 0)
+    result, said = outcome(text)
+    assert not result.failed, said
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_links_of_a_page_lead_to_files(path):
+    for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
+        assert "://" in link or (path.parent / link).exists(), link
