@@ -38,8 +38,8 @@ DOOR_TAKES = {"__init__": {"_version"}, "__main__": {"cli"}, "functional": {"cor
 # Inside core and nn a file imports only from those before it.
 INSIDE = {
     "core": (
-        "divergences", "arrays", "budgets", "points", "solvers", "weighing", "envelope", "relaxation",
-        "conjugates", "rates", "losses.likelihood", "losses.__init__",
+        "divergences", "arrays", "budgets", "points", "solvers", "outcomes", "host", "device", "weighing", "envelope",
+        "relaxation", "conjugates", "rates", "losses.likelihood", "losses.__init__",
     ),
     "nn": ("distributed", "elements", "antidote", "accumulation", "variants"),
 }  # fmt: skip
@@ -47,22 +47,13 @@ INSIDE = {
 NUMERICS = {"torch", "numpy"}
 NO_FILES = {"open", "print", "input", "exec", "eval", "breakpoint"}
 IO_MODULES = {
-    "os",
-    "io",
-    "sys",
-    "pathlib",
-    "shutil",
-    "tempfile",
-    "subprocess",
-    "socket",
-    "urllib",
-    "http",
-    "json",
-    "csv",
-}
-IO_MODULES |= {"pickle", "shelve", "sqlite3", "logging"}
-IO_METHODS = {"load", "save", "savez", "savetxt", "loadtxt", "fromfile", "tofile", "read_text", "write_text"}
-IO_METHODS |= {"read_bytes", "write_bytes"}
+    "os", "io", "sys", "pathlib", "shutil", "tempfile", "subprocess", "socket", "urllib", "http", "json", "csv",
+    "pickle", "sqlite3", "logging",
+}  # fmt: skip
+IO_METHODS = {
+    "load", "save", "savez", "savetxt", "loadtxt", "fromfile", "tofile", "read_text", "write_text", "read_bytes",
+    "write_bytes",
+}  # fmt: skip
 SEEDED = {"numpy.random." + name for name in ("Generator", "PCG64", "Philox", "SeedSequence", "default_rng")}
 DRAWS = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson"}
 

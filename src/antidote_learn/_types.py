@@ -62,6 +62,7 @@ class Relaxed:
     divergence: Divergence
     raw: dict[str, Any]
     mass: Tensor | None = None
+    scope: Relaxed | None = None  # the global solution, of which this holds one process's rows
 
     def _scalar(self, name: str) -> Tensor:
         return torch.as_tensor(self.raw[name], dtype=self.weights.dtype, device=self.weights.device)
@@ -105,7 +106,9 @@ class Relaxed:
         return self._scalar("threshold")
 
     def _ratio(self) -> tuple[Tensor, Tensor]:
-        """(dQ/dP, P) over the samples."""
+        """(dQ/dP, P) over all samples that were relaxed together."""
+        if self.scope is not None:
+            return self.scope._ratio()
         count = max(self.weights.numel(), 1)
         if self.mass is None:
             return self.weights, torch.full_like(self.weights, 1.0 / count)
@@ -113,11 +116,17 @@ class Relaxed:
         return torch.where(p > 0, self.weights / (count * torch.where(p > 0, p, 1.0)), 0.0), p
 
     @property
+    def total(self) -> Tensor | int:
+        """The total of the reference measure: the number of samples where all weigh alike."""
+        if self.scope is not None:
+            return self.scope.total
+        return self.weights.numel() if self.mass is None else self.mass.sum()
+
+    @property
     def ess(self) -> Tensor:
         """The effective number of samples, 1 / sum q^2; a sample of base weight 2 counts as two."""
         ratio, p = self._ratio()
-        total = self.weights.numel() if self.mass is None else self.mass.sum()
-        return total / (p * ratio * ratio).sum()
+        return self.total / (p * ratio * ratio).sum()
 
     @property
     def forgotten(self) -> Tensor:

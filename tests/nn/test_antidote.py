@@ -49,7 +49,7 @@ def assert_same(ours, theirs, logits, *, rtol=1e-10, atol=1e-12):
         torch.testing.assert_close(a, b, rtol=rtol, atol=atol)
 
 
-# ---- delta = 0 and eval() are cross-entropy ---------------------------------------------------------------------------
+# ---- delta = 0 and eval() are cross-entropy --------------------------------------------------------------------------
 
 
 def keyword_combinations():
@@ -135,7 +135,7 @@ def test_eval_with_sample_weight_is_the_weighted_mean():
     )
 
 
-# ---- the objective ----------------------------------------------------------------------------------------------------
+# ---- the objective ---------------------------------------------------------------------------------------------------
 
 
 def relaxed(losses, budget, divergence):
@@ -243,7 +243,7 @@ def test_second_derivatives_are_refused():
             torch.autograd.grad(value, logits, create_graph=True)
 
 
-# ---- the reference measure --------------------------------------------------------------------------------------------
+# ---- the reference measure -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
@@ -390,7 +390,7 @@ def test_losses_of_weight_zero_are_not_looked_at(bad):
         assert gradient[1] == 0
 
 
-# ---- nothing to weigh -------------------------------------------------------------------------------------------------
+# ---- nothing to weigh ------------------------------------------------------------------------------------------------
 
 
 NOTHING = {
@@ -431,7 +431,7 @@ def test_all_zero_sample_weight_is_nothing_to_weigh():
     assert loss.last.status == Status.EMPTY
 
 
-# ---- reductions -------------------------------------------------------------------------------------------------------
+# ---- reductions ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("keywords", [{}, {"weight": CLASS_WEIGHT}, {"ignore_index": 1}], ids=["", "weight", "ignore"])
@@ -467,7 +467,7 @@ def test_gradient_of_the_sum_of_unreduced_losses_is_that_of_the_summed_objective
     torch.testing.assert_close(a, b)
 
 
-# ---- any base loss ----------------------------------------------------------------------------------------------------
+# ---- any base loss ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(7,), (3, 4), (2, 3, 2)])
@@ -511,7 +511,7 @@ def test_keywords_of_cross_entropy_with_another_base_loss_are_refused(base_loss,
         AntidoteLoss(0.2, base_loss=base_loss, **keywords)
 
 
-# ---- precision --------------------------------------------------------------------------------------------------------
+# ---- precision -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", ["indices", "probabilities"])
@@ -586,7 +586,7 @@ def test_fields_have_the_precision_of_the_losses(divergence):
         assert {x.dtype for x in fields} == {dtype}
 
 
-# ---- as a module ------------------------------------------------------------------------------------------------------
+# ---- as a module -----------------------------------------------------------------------------------------------------
 
 
 def test_state_is_the_class_weight_and_is_loaded_without_pickle():
@@ -620,7 +620,7 @@ def test_repr_names_the_budget():
     assert "chi2" in repr(AntidoteLoss(penalty=1.5, divergence="chi2"))
 
 
-# ---- bad input: what was received, and what is accepted ---------------------------------------------------------------
+# ---- bad input: what was received, and what is accepted --------------------------------------------------------------
 
 
 BAD_ARGUMENTS = {

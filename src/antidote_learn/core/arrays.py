@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 Scalar = Any  # float on the host, 0-d tensor on a device
-Terms = Callable[[Any, Any], tuple[Any, ...]]  # (namespace, shifted losses) -> arrays to integrate
+Terms = Callable[[Any, Any], tuple[tuple[Any, int], ...]]  # (namespace, losses x) -> (array, power of x) to integrate
 
 
 class Sample(Protocol):
@@ -23,12 +24,14 @@ class Sample(Protocol):
 
     eager: bool
     size: int
+    eps: float  # the unit of the last place
+    tiny: float  # what stands in for a positive number that underflowed
     exp: Any
     log: Any
     log1p: Any
 
     def integrate(self, terms: Terms) -> list[Scalar]:
-        """The integral of every array that ``terms`` gives, under the measure."""
+        """The integral of every array that ``terms`` gives, times its power of the loss, under the measure."""
 
     def smallest_positive(self) -> Scalar:
         """The smallest shifted loss that is not zero."""
@@ -52,38 +55,57 @@ class Sample(Protocol):
 CHUNK = 8192  # fits the cache, and stays below the size from which BLAS starts threads
 
 
+@lru_cache(maxsize=64)
+def _uniform(count: int, size: int) -> Any:
+    """A part of the uniform measure."""
+    mass = np.full(count, 1.0 / size)
+    mass.flags.writeable = False
+    return mass
+
+
+def _moment_masses(x: Any, mass: Any) -> tuple[Any, Any, Any]:
+    """The measure times the powers 0, 1 and 2 of the loss."""
+    first = mass * x
+    return mass, first, first * x
+
+
 class HostSample:
     """Losses shifted to minimum 0 under a measure ``mass``, both NumPy; large ones are visited a chunk at a time."""
 
-    eager = True
+    eager, eps, tiny = True, float(np.finfo(np.float64).eps), 1e-300
     exp, log, log1p = staticmethod(math.exp), staticmethod(math.log), staticmethod(math.log1p)
 
     def __init__(self, losses: np.ndarray[Any, Any], mass: np.ndarray[Any, Any] | None, low: float) -> None:
         self.losses, self.mass, self.low, self.size = losses, mass, low, losses.size
-        self._uniform = np.full(min(losses.size, CHUNK), 1.0 / losses.size)
-        self._only = [next(self._read())] if losses.size <= CHUNK else None
+        self._only: tuple[Any, ...] | None = None
+        if losses.size <= CHUNK:
+            x = np.subtract(losses, low, dtype=np.float64)
+            self._only = (x, *_moment_masses(x, _uniform(losses.size, losses.size) if mass is None else mass))
 
-    def _read(self) -> Iterator[tuple[Any, Any, slice]]:
+    def chunks(self) -> Iterator[tuple[Any, Any, slice]]:
+        """Iterates over (shifted losses, mass, slice), float64."""
+        if self._only is not None:
+            yield self._only[0], self._only[1], slice(0, self.size)
+            return
         for start in range(0, self.size, CHUNK):
             part = slice(start, min(start + CHUNK, self.size))
             x = np.subtract(self.losses[part], self.low, dtype=np.float64)
-            yield x, self._uniform[: x.size] if self.mass is None else self.mass[part], part
-
-    def chunks(self) -> Any:
-        """Iterates over (shifted losses, mass, slice), float64."""
-        return self._only if self._only is not None else self._read()
+            yield x, _uniform(x.size, self.size) if self.mass is None else self.mass[part], part
 
     def integrate(self, terms: Terms) -> list[float]:
-        """The integral of every array that ``terms`` gives, under the measure."""
-        if self._only is not None:
-            x, mass, _ = self._only[0]
-            return [float(term.dot(mass)) for term in terms(np, x)]
-        sums = [[float(term.dot(mass)) for term in terms(np, x)] for x, mass, _ in self._read()]
+        """The integral of every array that ``terms`` gives, times its power of the loss, under the measure."""
+        only = self._only
+        if only is not None:
+            return [float(array.dot(only[1 + power])) for array, power in terms(np, only[0])]
+        sums = []
+        for x, mass, _ in self.chunks():
+            masses = _moment_masses(x, mass)
+            sums.append([float(array.dot(masses[power])) for array, power in terms(np, x)])
         return [math.fsum(column) for column in zip(*sums, strict=True)]
 
     def smallest_positive(self) -> float:
         """The smallest shifted loss that is not zero."""
-        return min((float(x[x > 0].min()) for x, _, _ in self.chunks() if (x > 0).any()), default=1.0)
+        return min((float(x[x > 0].min()) for x, _, _ in self.chunks() if x.any()), default=1.0)
 
     def thinned(self, size: int) -> HostSample:
         """Every k-th sample, about ``size`` of them, as a cheap picture of the whole."""
@@ -126,10 +148,12 @@ class DeviceSample:
 
     def __init__(self, x: torch.Tensor, mass: torch.Tensor) -> None:
         self.x, self.mass, self.size = x, mass, x.numel()
+        self.eps, self.tiny = torch.finfo(x.dtype).eps, max(1e-300, 2.0 * torch.finfo(x.dtype).tiny)
+        self._masses = _moment_masses(x, mass)
 
     def integrate(self, terms: Terms) -> list[torch.Tensor]:
-        """The integral of every array that ``terms`` gives, under the measure."""
-        return [(term * self.mass).sum() for term in terms(torch, self.x)]
+        """The integral of every array that ``terms`` gives, times its power of the loss, under the measure."""
+        return [(array * self._masses[power]).sum() for array, power in terms(torch, self.x)]
 
     def smallest_positive(self) -> torch.Tensor:
         """The smallest shifted loss that is not zero."""

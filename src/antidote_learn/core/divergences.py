@@ -49,6 +49,7 @@ class Divergence:
         power: The form of f', where it is a power.
         budget: Closed form of delta(r), eq:delta_rmax, where there is one.
         rate: Closed form of its inverse, where there is one.
+        recipe: (function, arguments) that make it again, where it can be pickled.
         slope_one: f'(1).
         curvature_one: 1 / f''(1).
         excess_zero: f(0) + f'(1), what a unit of forgotten mass costs at the least.
@@ -71,6 +72,7 @@ class Divergence:
     power: Power | None = None
     budget: Function | None = None
     rate: Function | None = None
+    recipe: tuple[Any, ...] | None = None
 
     slope_one: float = field(init=False)
     curvature_one: float = field(init=False)
@@ -101,6 +103,17 @@ class Divergence:
         """Whether weights stay inside an interval, so that t -> 0 uses up no more than a part of a large budget."""
         return self.domain != (0.0, math.inf)
 
+    def __copy__(self) -> Divergence:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Divergence:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.recipe is None:
+            raise TypeError(f"divergence {self.name!r} holds functions of yours and cannot be pickled; build it anew")
+        return self.recipe
+
     def __repr__(self) -> str:
         return f"<divergence {self.name}>"
 
@@ -119,6 +132,7 @@ def _kl() -> Divergence:
 
     return Divergence(
         name="kl",
+        recipe=(divergence_of, ("kl",)),
         f=f,
         f_prime=lambda w: namespace(w).log(w) + 1.0,
         conjugate=lambda y: namespace(y).exp(y - 1.0),
@@ -149,10 +163,11 @@ def alpha(a: float) -> Divergence:
     a = float(a)
     b, scale = a - 1.0, a * (a - 1.0)
 
+    def positive(y: Any) -> Any:
+        return torch.clamp(b * y, min=0.0) if isinstance(y, torch.Tensor) else np.maximum(b * y, 0.0)
+
     def weight(y: Any) -> Any:
-        xp = namespace(y)
-        positive = xp.clip(b * y, 0.0, None) if xp is np else torch.clamp(b * y, min=0.0)
-        return positive if a == 2.0 else positive ** (1.0 / b)
+        return positive(y) if a == 2.0 else positive(y) ** (1.0 / b)
 
     def curvature(w: Any) -> Any:
         xp = namespace(w)
@@ -168,10 +183,11 @@ def alpha(a: float) -> Divergence:
         return (xp.where(alive, grown, -1.0) - a * d) / scale
 
     return Divergence(
-        name="chi2" if a == 2.0 else f"alpha:{a:g}",
+        name="chi2" if a == 2.0 else f"alpha:{a!r}".removesuffix(".0"),
+        recipe=(alpha, (a,)),
         f=lambda w: (w**a - 1.0) / scale,
         f_prime=lambda w: w**b / b,
-        conjugate=lambda y: weight(y) ** a / a + 1.0 / scale,
+        conjugate=lambda y: positive(y) ** (a / b) / a + 1.0 / scale,
         conjugate_prime=weight,
         curvature=curvature,
         excess=excess,
@@ -206,6 +222,7 @@ def _jensen_shannon() -> Divergence:
 
     return Divergence(
         name="js",
+        recipe=(divergence_of, ("js",)),
         f=lambda w: excess(w - 1.0),  # f'(1) = 0
         f_prime=lambda w: 0.5 * namespace(w).log(2.0 * w / (w + 1.0)),
         conjugate=conjugate,
@@ -236,6 +253,7 @@ def _squared_hellinger() -> Divergence:
 
     return Divergence(
         name="hellinger",
+        recipe=(divergence_of, ("hellinger",)),
         f=lambda w: excess(w - 1.0),  # f'(1) = 0
         f_prime=lambda w: 0.5 - 0.5 * w**-0.5,
         conjugate=conjugate,

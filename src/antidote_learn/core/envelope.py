@@ -4,44 +4,54 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from antidote_learn._types import Relaxed
-from antidote_learn.core.weighing import Weighing
+from antidote_learn.core.outcomes import Weighing
 
 
 class _Envelope(torch.autograd.Function):
-    """mean(weights * losses) + constant, whose gradient holds the weights fixed; a second derivative is an error."""
+    """A value whose gradient is weights * scale: the weights are held fixed, and a second derivative is an error."""
 
     @staticmethod
-    def forward(ctx: Any, losses: Tensor, weights: Tensor, constant: float) -> Tensor:
+    def forward(ctx: Any, losses: Tensor, weights: Tensor, value: Tensor | float, scale: float) -> Tensor:
         ctx.save_for_backward(weights)
-        return torch.dot(losses, weights).mul_(1.0 / max(weights.numel(), 1)).add_(constant)
+        ctx.scale = scale
+        if isinstance(value, Tensor):
+            return value.detach().clone()
+        return torch.from_numpy(np.array(value, dtype=np.float64 if weights.dtype == torch.float64 else np.float32))
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         if torch.is_grad_enabled():  # only where the caller wants to differentiate once more
             raise RuntimeError(
                 "the relaxed objective has no second derivatives: its weights are held fixed in the gradient; "
                 "call backward or grad without create_graph=True"
             )
         (weights,) = ctx.saved_tensors
-        return weights * (grad / max(weights.numel(), 1)), None, None
+        return weights * (grad * ctx.scale), None, None, None
 
 
-def weighted_mean(losses: Tensor, weighing: Weighing) -> Tensor:
-    """The value of the solved problem: differentiable in the losses, whose weights are held fixed (eq:KL_gradient)."""
-    weights = weighing.weights
-    losses = losses.to(weights.dtype)
-    if weighing.masked:
-        losses = torch.where(weights > 0, losses, 0.0)
-    if isinstance(weighing.constant, Tensor):
-        return (losses * weights).sum() / max(weights.numel(), 1) + weighing.constant
-    return _Envelope.apply(losses, weights, weighing.constant)  # type: ignore[no-any-return,no-untyped-call]
+def envelope(losses: Tensor, weights: Tensor, value: Tensor | float, scale: float) -> Tensor:
+    """``value``, differentiable in the losses with gradient weights * scale (eq:KL_gradient).
+
+    While compiling it is written out, since the compiler refuses second derivatives itself.
+    """
+    if losses.dtype != weights.dtype:
+        losses = losses.to(weights.dtype)
+    if torch.compiler.is_compiling():
+        share = (torch.where(weights > 0, losses, 0.0) * weights).sum() * scale
+        return share + (value - share).detach()
+    return _Envelope.apply(losses, weights, value, scale)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def attach(losses: Tensor, weighing: Weighing) -> Relaxed:
     """The solution as the caller sees it."""
-    value = weighted_mean(losses, weighing)
-    return Relaxed(value, weighing.weights, weighing.status, weighing.divergence, weighing.raw, weighing.mass)
+    weights, scale = weighing.weights, 1.0 / max(weighing.weights.numel(), 1)
+    value = weighing.value
+    if isinstance(value, Tensor):  # of a device: rows of no weight are not looked at, whatever they hold
+        value = value + (torch.where(weights > 0, losses.detach(), 0.0) * weights).sum() * scale
+    value = envelope(losses, weights, value, scale)
+    return Relaxed(value, weights, weighing.status, weighing.divergence, weighing.raw, weighing.mass)

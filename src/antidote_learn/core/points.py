@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from antidote_learn.core.arrays import Sample, Scalar
 from antidote_learn.core.divergences import Divergence, Power
 
-TINY = 1e-300
+Integrands = tuple[tuple[Any, int], ...]
 
 
 class Problem(NamedTuple):
@@ -20,7 +20,7 @@ class Problem(NamedTuple):
     sample: Sample
     divergence: Divergence
     kappa: float
-    largest: Scalar  # of the shifted losses, at least TINY
+    largest: Scalar  # of the shifted losses, positive
     missing: Scalar  # mass of the rows that must weigh nothing (infinite losses)
     tied: Scalar  # mass of the rows at the minimum; not read for KL with kappa > 0
 
@@ -37,14 +37,14 @@ class Point(NamedTuple):
     curvature: Scalar  # of a general f: mean of 1 / f''(weights)
 
 
-def kl_point(problem: Problem, s: Scalar, t: Scalar) -> Point:
-    """KL at t = exp(s), where the shift is a log-mean-exp (eq:KL_weights)."""
+def kl_point(problem: Problem, t: Scalar) -> Point:
+    """KL at temperature t, where the shift is a log-mean-exp (eq:KL_weights)."""
     back = -1.0 / t
 
-    def terms(xp: Any, x: Any) -> tuple[Any, ...]:
+    def terms(xp: Any, x: Any) -> Integrands:
         e = xp.expm1(x * back)
-        ex = e * x + x
-        return e, ex, ex * x
+        g = e + 1.0
+        return (e, 0), (g, 1), (g, 2)
 
     z_minus_one, first, second = problem.sample.integrate(terms)
     z_minus_one = z_minus_one - problem.missing
@@ -65,17 +65,17 @@ def power_point(problem: Problem, power: Power, v: Scalar) -> Point:
     sign, scale = (1.0, power.scale) if power.scale > 0.0 else (-1.0, -power.scale)
     back = -sign / offset
 
-    def terms(xp: Any, x: Any) -> tuple[Any, ...]:
+    def terms(xp: Any, x: Any) -> Integrands:
         u = x * back + 1.0
         if sign > 0.0:
             alive = u > 0.0
             g = xp.where(alive, u, 0.0) if p == 1.0 else xp.where(alive, xp.where(alive, u, 1.0) ** p, 0.0)
-            return g, g * u, g / xp.where(alive, u, 1.0)
+            return (g, 0), (g * u, 0), (g / xp.where(alive, u, 1.0), 0)
         g = u**p
-        return g, g * u, g / u
+        return (g, 0), (g * u, 0), (g / u, 0)
 
     mass, first, below = ops.integrate(terms)
-    mass = ops.at_least(mass, TINY)
+    mass = ops.at_least(mass, ops.tiny)
     root = ops.exp(ops.log(mass) / p)  # |s| t / o
     first, below = first / mass, below / mass
     divergence = power.scale / (1.0 + 1.0 / p) * (first / root - 1.0)  # the mean of w^(1 + 1/p) is first / root
@@ -87,15 +87,15 @@ def general_point(problem: Problem, t: Scalar, nu: Scalar) -> Point:
     """Any strictly convex f at temperature t and shift nu."""
     ops, f, back = problem.sample, problem.divergence, -1.0 / t
 
-    def terms(xp: Any, x: Any) -> tuple[Any, ...]:
+    def terms(xp: Any, x: Any) -> Integrands:
         a = x * back
         w = f.conjugate_prime(a - nu)  # eq:G_f, stationary in rho where the mean weight is 1
         h = f.curvature(w)
         ha = h * a
-        return w, h, ha, ha * a, f.excess(w - 1.0)
+        return (w, 0), (h, 0), (ha, 0), (ha * a, 0), (f.excess(w - 1.0), 0)
 
     mass, h, ha, haa, excess = ops.integrate(terms)
-    h = ops.at_least(h, TINY)
+    h = ops.at_least(h, ops.tiny)
     if f.excess_zero < math.inf:  # otherwise missing rows cannot be forgotten, and the caller has said so
         excess = excess + f.excess_zero * problem.missing
     return Point(t, nu, mass, excess, ha * ha / h - haa, -ha / h, h)
@@ -108,8 +108,9 @@ def shift_bracket(problem: Problem, t: Scalar) -> tuple[Scalar, Scalar]:
     return ops.at_least(-1.0 * f.f_prime(1.0 / problem.tied), high - problem.largest / t), high
 
 
-def spread(problem: Problem) -> tuple[Scalar, Scalar]:
-    """(mean, Var / f''(1)) of the shifted losses under P: D_f is about half of the latter over t^2 for large t."""
-    mean, square = problem.sample.integrate(lambda xp, x: (x, x * x))
-    variance = problem.sample.at_least(square - mean * mean, TINY)
-    return mean, variance * problem.divergence.curvature_one
+def spread(problem: Problem) -> tuple[Scalar, Scalar, Scalar]:
+    """(mean, Var / f''(1), skewness) of the shifted losses: D_f is about half of the second over t^2 for large t."""
+    mean, square, cube = problem.sample.integrate(lambda xp, x: ((x, 0), (x, 1), (x, 2)))
+    variance = problem.sample.at_least(square - mean * mean, problem.sample.tiny)
+    third = cube - mean * (3.0 * square - 2.0 * mean * mean)
+    return mean, variance * problem.divergence.curvature_one, third / variance / variance**0.5

@@ -108,6 +108,12 @@ def dual_objective(
         delta: The budget.
         kappa: The soft penalty.
         divergence: A record or a name.
+
+    Example:
+        >>> losses = torch.tensor([0.1, 0.2, 0.3, 5.0])
+        >>> solved = relax(losses, 0.28)
+        >>> torch.isclose(dual_objective(losses, solved.lam, delta=0.28), solved.value)
+        tensor(True)
     """
     f = divergence_of(divergence)
     if rho is None and f is not KL:

@@ -16,7 +16,6 @@ from antidote_learn.core.arrays import CHUNK, HostSample, Sample, Scalar
 from antidote_learn.core.budgets import log_marginal_price, penalty_value, rate_of
 from antidote_learn.core.divergences import CHI2, KL
 from antidote_learn.core.points import (
-    TINY,
     Point,
     Problem,
     general_point,
@@ -26,9 +25,9 @@ from antidote_learn.core.points import (
     spread,
 )
 
-TOLERANCE = 1e-9  # of log(D_f / delta)
-MASS_TOLERANCE = 1e-13  # of the mean weight
-STALLED = 4e-16  # relative width of a bracket of the shift in which doubles have run out
+TOLERANCE = 1e-7  # of log(D_f / delta); Newton is quadratic, so that most solves end far below it
+MASS_TOLERANCE = 500.0  # of the mean weight, in units of the last place
+STALLED = 2.0  # relative width of a bracket of the shift in which digits have run out, likewise
 HOST_LIMIT = 400
 DEVICE_KL, DEVICE_POWER, DEVICE_NESTED = 16, 40, 96  # a device loop never stops early
 THIN_ABOVE, THIN_TO = 4 * CHUNK, CHUNK
@@ -60,26 +59,28 @@ def _step(ops: Sample, search: Search, bracket: Bracket, v: Scalar, point: Point
     A residual that is not positive at the floor has its root there (Case 1 of app:bisection_KL: lam = 0).
     """
     gap, derivative = search.residual(v, point)
-    positive = gap > 0.0
+    size, positive = abs(gap), gap > 0.0
+    done = (size <= TOLERANCE) | ((v <= search.floor) & (gap <= 0.0))
+    if ops.stop(done):
+        return v, bracket, done
     low, high = ops.select(positive, v, bracket.low), ops.select(positive, bracket.high, v)
-    newton = ops.at_least(v + gap / ops.at_least(-derivative, TINY), search.floor)
-    size = abs(gap)
+    newton = ops.at_least(v + gap / ops.at_least(-derivative, ops.tiny), search.floor)
     good = (newton > low) & (newton < high) & (size < bracket.limit)
     following = ops.at_least(ops.select(good, newton, 0.5 * (low + high)), search.floor)
-    done = (size <= TOLERANCE) | ((v <= search.floor) & (gap <= 0.0)) | (following == v)
+    done = done | (following == v)
     limit = ops.select(good, 0.5 * size, ops.scalar(math.inf))
     return ops.select(done, v, following), Bracket(low, high, limit), done
 
 
 def _find(problem: Problem, search: Search, evaluate: Callable[[Scalar], Point], length: int = DEVICE_KL) -> Point:
     """Runs a search whose points are explicit; ``length`` is that of a loop that cannot stop early."""
-    ops = problem.sample
+    ops, stop = problem.sample, problem.sample.stop
     v = ops.at_least(search.start, search.floor)
     bracket = Bracket(search.floor - 1.0, search.high, ops.scalar(math.inf))
     for _ in range(HOST_LIMIT if ops.eager else length):
         point = evaluate(v)
         v, bracket, done = _step(ops, search, bracket, v, point)
-        if ops.stop(done):
+        if stop(done):
             break
     return point if ops.eager else evaluate(v)
 
@@ -100,7 +101,7 @@ def _move_shift(problem: Problem, state: Nested, point: Point) -> Nested:
     ops, f = problem.sample, problem.divergence
     heavy, off = point.mass > 1.0, abs(point.mass - 1.0)
     low, high = ops.select(heavy, point.nu, state.shifts.low), ops.select(heavy, state.shifts.high, point.nu)
-    safe = ops.at_least(point.mass, TINY)
+    safe = ops.at_least(point.mass, ops.tiny)
     newton = point.nu + (f.f_prime(safe) - f.slope_one) * f.curvature(safe) / point.curvature
     good = (newton > low) & (newton < high) & (off < state.shifts.limit)
     limit = ops.select(good, 0.7 * off, ops.scalar(math.inf))
@@ -127,8 +128,8 @@ def _find_nested(problem: Problem, search: Search, temperature: Callable[[Scalar
     state = Nested(v, bracket, nu, Bracket(low, high, infinite), v != v, point)
     for _ in range(HOST_LIMIT if ops.eager else DEVICE_NESTED):
         point = general_point(problem, temperature(state.v), state.nu)
-        stalled = state.shifts.high - state.shifts.low <= STALLED * abs(state.nu)
-        right = (abs(point.mass - 1.0) <= MASS_TOLERANCE) | stalled
+        stalled = state.shifts.high - state.shifts.low <= STALLED * ops.eps * abs(state.nu)
+        right = (abs(point.mass - 1.0) <= MASS_TOLERANCE * ops.eps) | stalled
         state = ops.branch(right, lambda: move_temperature(state, point), lambda: _move_shift(problem, state, point))  # noqa: B023
         if ops.stop(state.done):
             break
@@ -144,27 +145,35 @@ def solve_budget(problem: Problem, delta: float, cost: Scalar) -> Point:
         cost: What of it the missing rows cost.
     """
     ops, f, kappa = problem.sample, problem.divergence, problem.kappa
-    budget = ops.at_least(ops.scalar(delta) - cost, TINY)
+    budget = ops.at_least(ops.scalar(delta) - cost, ops.tiny)
     if f.power is not None and delta >= SMALL_BUDGET:
         return _solve_power(problem, delta, cost, budget)
 
     def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar]:
-        used = ops.at_least(point.divergence - cost, TINY)
+        used = ops.at_least(point.divergence - cost, ops.tiny)
         return ops.log(used / budget), point.slope / used
-
-    def temperature(v: Scalar) -> Scalar:
-        return ops.select((v <= floor) & (kappa > 0.0), ops.scalar(kappa), ops.exp(v))
 
     floor = ops.scalar(math.log(kappa)) if kappa > 0.0 else ops.log(ops.smallest_positive()) - DEPTH
     high = (
         ops.at_least(ops.log(problem.largest) - 0.5 * ops.log(budget), floor) + 10.0
     )  # t_delta <= max x / sqrt(8 delta)
     thin = _thinned(problem, delta, cost)
-    start = 0.5 * (ops.log(spread(problem)[1]) - ops.log(2.0 * budget)) if thin is None else math.log(thin.t)
+    start = _warm(problem, budget)[0] if thin is None else math.log(thin.t)
     search = Search(residual, start, floor, high)
     if f is KL:
-        return _find(problem, search, lambda v: kl_point(problem, v, temperature(v)))
-    return _find_nested(problem, search, temperature, ops.scalar(math.inf) if thin is None else thin.nu)
+        return _find(problem, search, lambda v: kl_point(problem, ops.exp(v)))
+    return _find_nested(problem, search, ops.exp, ops.scalar(math.inf) if thin is None else thin.nu)
+
+
+def _warm(problem: Problem, budget: Scalar) -> tuple[Scalar, Scalar]:
+    """(log t, mean loss) to start from: D_f is about v^2 / 2 - g v^3 / 3, v = deviation / t, g the losses' skewness.
+
+    The factor is that of exponentially distributed losses, where D_f is known; it only matters for speed.
+    """
+    ops = problem.sample
+    mean, variance, skewness = spread(problem)
+    skewness = ops.at_least(2.0 - ops.at_least(2.0 - skewness, 0.0), 0.0)
+    return 0.5 * ops.log(variance / (2.0 * budget)) - 0.42 * skewness * (2.0 * budget) ** 0.5, mean
 
 
 def _thinned(problem: Problem, delta: float, cost: Scalar) -> Point | None:
@@ -186,15 +195,15 @@ def _solve_power(problem: Problem, delta: float, cost: Scalar, budget: Scalar) -
     falling, scale = power.scale > 0.0, abs(power.scale)
 
     def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar]:
-        used = ops.at_least(point.divergence - cost, TINY)
+        used = ops.at_least(point.divergence - cost, ops.tiny)
         gap, derivative = ops.log(used / budget), point.slope / used
         if kappa == 0.0:
             return gap, derivative
         short = math.log(kappa) - ops.log(point.t)
         return ops.select(short > gap, short, gap), ops.select(short > gap, -point.drift, derivative)
 
-    mean, variance = spread(problem)
-    t = ops.exp(0.5 * (ops.log(variance) - ops.log(2.0 * budget)))
+    s, mean = _warm(problem, budget)
+    t = ops.exp(s)
     if kappa > 0.0:
         floor = ops.log(ops.scalar(scale * kappa) if falling else scale * kappa * problem.tied**0.5) - 1e-9
     else:
@@ -220,7 +229,7 @@ def _sorted_start(problem: Problem, delta: float) -> float | None:
         or problem.missing > 0.0
     ):
         return None
-    x, mass, _ = sample.chunks()[0]
+    x, mass, _ = next(sample.chunks())
     t, nu = sorted_chi2(x, mass, delta, problem.kappa)
     return math.log(-nu * t) if t > 0.0 else None
 
@@ -237,20 +246,20 @@ def solve_penalty(problem: Problem, penalty: float) -> tuple[Scalar, Point, Scal
         return ops.exp(v) + kappa
 
     def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar]:
-        price, per_divergence = log_marginal_price(ops, f, ops.at_least(point.divergence, TINY))
+        price, per_divergence = log_marginal_price(ops, f, ops.at_least(point.divergence, ops.tiny))
         return price + math.log(penalty) - v, per_divergence * point.slope * (point.t - kappa) / point.t - 1.0
 
     free = ops.log(penalty * spread(problem)[1] / f.excess_zero**2)  # log(lam t^2) for a small divergence
     start = free / 3.0 if kappa == 0.0 else -ops.at_least(-free / 3.0, 2.0 * math.log(kappa) - free)
     high = ops.at_least(ops.log(problem.largest), ops.scalar(math.log(penalty))) + 10.0
     search = Search(residual, start, ops.scalar(-600.0), high)
-    if not f.convex_penalty:
+    if ops.eager and not f.convex_penalty:  # a device settles for the minimum that it meets first
         search = _around_lowest(problem, search, temperature, penalty)
     if f is KL:
-        point = _find(problem, search, lambda v: kl_point(problem, v, temperature(v)))
+        point = _find(problem, search, lambda v: kl_point(problem, temperature(v)))
     else:
         point = _find_nested(problem, search, temperature, ops.scalar(math.inf))
-    chosen = ops.at_least(point.divergence, TINY)
+    chosen = ops.at_least(point.divergence, ops.tiny)
     return penalty * ops.exp(log_marginal_price(ops, f, chosen)[0]), point, rate_of(ops, f, chosen)
 
 
@@ -263,8 +272,8 @@ def _around_lowest(problem: Problem, search: Search, temperature: Callable[[Scal
         v = search.high - k * step
         still = Search(lambda v, point: (ops.scalar(0.0), ops.scalar(-1.0)), v, v, v)
         point = _find_nested(problem, still, temperature, nu)
-        nu, rate = point.nu, rate_of(ops, f, ops.at_least(point.divergence, TINY))
-        expected = ops.integrate(lambda xp, x: (f.conjugate_prime(x * (-1.0 / point.t) - nu) * x,))[0]  # noqa: B023
+        nu, rate = point.nu, rate_of(ops, f, ops.at_least(point.divergence, ops.tiny))
+        expected = ops.integrate(lambda xp, x: ((f.conjugate_prime(x * (-1.0 / point.t) - nu), 1),))[0]  # noqa: B023
         value = expected + problem.kappa * point.divergence + penalty_value(penalty, rate)
         lowest, least = ops.select(value < least, v, lowest), ops.select(value < least, value, least)
     return search._replace(start=lowest, floor=lowest - step, high=lowest + step)

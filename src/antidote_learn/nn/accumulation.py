@@ -71,14 +71,13 @@ def _joint_weights(loss: AntidoteLoss, parts: list[Elements]) -> tuple[Tensor, T
         measure = torch.cat(
             [torch.ones_like(p.losses) if p.measure is None else p.measure.to(p.losses.dtype) for p in parts]
         )
-    total = losses.numel() if measure is None else measure.sum()
-    factor = total if loss.reduction == "sum" else 1.0
     group, own = active_group(loss.process_group), slice(None)
     world_size = 1
     if group is not None:
         losses, measure, own, world_size = gather(losses, measure, group)
     relaxed = attach(losses, loss.weigh(losses, measure))
     loss.remember(relaxed)
+    factor = relaxed.total if loss.reduction == "sum" else 1.0
     return relaxed.weights[own], relaxed.value * factor, factor * world_size / max(losses.numel(), 1)
 
 

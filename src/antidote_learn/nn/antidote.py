@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,8 +13,9 @@ from antidote_learn._checks import check_number
 from antidote_learn._types import PerSampleLoss, Relaxed
 from antidote_learn.core.budgets import delta_from_rate, require_forgetting
 from antidote_learn.core.divergences import Divergence, divergence_of
-from antidote_learn.core.envelope import attach
-from antidote_learn.core.weighing import Weighing, empty, weigh
+from antidote_learn.core.envelope import attach, envelope
+from antidote_learn.core.outcomes import Weighing
+from antidote_learn.core.weighing import empty, weigh
 from antidote_learn.nn.distributed import ProcessGroup, active_group, gather
 from antidote_learn.nn.elements import Elements, combine, cross_entropy_elements, per_sample_loss
 
@@ -119,7 +121,8 @@ class AntidoteLoss(nn.Module):
                 losses, measure = cross_entropy_elements(input, target, *arguments)
             else:
                 losses, measure = _at_least_float32(_checked(self.base_loss(input, target))), None
-        return Elements(losses.reshape(-1), combine(measure, sample_weight, losses.shape), losses.shape)
+        flat = losses if losses.dim() == 1 else losses.reshape(-1)
+        return Elements(flat, combine(measure, sample_weight, losses.shape), losses.shape)
 
     def weigh(self, losses: Tensor, measure: Tensor | None) -> Weighing:
         """Solves the inner problem for flat losses, with the loss's own budget."""
@@ -129,7 +132,9 @@ class AntidoteLoss(nn.Module):
 
     def remember(self, relaxed: Relaxed) -> None:
         """Keeps a solution for `last`."""
-        self._last = relaxed
+        object.__setattr__(
+            self, "_last", relaxed
+        )  # a plain attribute: nn.Module's own setter costs as much as a solve step
 
     def _objective(self, elements: Elements) -> Tensor:
         if not self.training:
@@ -145,21 +150,19 @@ class AntidoteLoss(nn.Module):
         everyone = gather(losses, measure, group)
         whole = attach(everyone.losses, self.weigh(everyone.losses, everyone.mass))
         weights = whole.weights[everyone.local].to(losses.dtype)
-        share = (torch.where(weights > 0, losses, 0.0) * weights).sum()
-        share = share * (everyone.world_size / max(everyone.losses.numel(), 1))
-        value = share + (whole.value.to(share.dtype) - share).detach()
-        mass = None if measure is None else measure.detach()
-        return Relaxed(value, weights, whole.status, whole.divergence, whole.raw, mass)
+        scale = everyone.world_size / max(everyone.losses.numel(), 1)
+        value = envelope(losses, weights, whole.value.to(losses.dtype), scale)
+        return replace(whole, value=value, weights=weights, mass=measure, scope=whole)
 
     def _reduce(self, relaxed: Relaxed, elements: Elements) -> Tensor:
         if self.reduction == "mean":
             return relaxed.value
-        losses, measure, shape = elements
-        total = losses.numel() if measure is None else measure.sum()
+        total = relaxed.total
         if self.reduction == "sum":
             return relaxed.value * total
-        weights = relaxed.weights * (total / max(losses.numel(), 1))
-        return (torch.where(weights > 0, losses, 0.0) * weights).reshape(shape)
+        joined = relaxed if relaxed.scope is None else relaxed.scope
+        weights = relaxed.weights * (total / max(joined.weights.numel(), 1))
+        return (torch.where(weights > 0, elements.losses, 0.0) * weights).reshape(elements.shape)
 
     def _plain(self, elements: Elements) -> Tensor:
         """The base loss as torch would reduce it; nothing to reduce gives 0."""
@@ -171,6 +174,10 @@ class AntidoteLoss(nn.Module):
             return weighted.sum()
         total = float(max(losses.numel(), 1)) if measure is None else measure.sum().clamp(min=_TINY)
         return weighted.sum() / total
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy or a pickle starts without a last solution."""
+        return {**self.__dict__, "_last": None}
 
     def extra_repr(self) -> str:
         """What `print` shows."""

@@ -77,15 +77,17 @@ def cross_entropy_elements(
             f"target has {bad.numel()} labels outside 0 ... {classes - 1}, the first is {int(bad[0])}; "
             f"the input has {classes} classes and ignore_index is {ignore_index}"
         ) from error
+    if weight is None and _none_ignored(target, ignore_index):
+        return losses, None
     kept = target != ignore_index
-    if weight is not None:
-        return losses, weight[torch.where(kept, target, 0)] * kept
-    return losses, None if _all(kept) else kept.to(losses.dtype)
+    return losses, kept.to(losses.dtype) if weight is None else weight[torch.where(kept, target, 0)] * kept
 
 
-def _all(kept: Tensor) -> bool:
+def _none_ignored(target: Tensor, ignore_index: int) -> bool:
     """Whether no element is ignored; not asked where that would read back from a device or break a graph."""
-    return kept.device.type == "cpu" and type(kept) is Tensor and not torch.compiler.is_compiling() and bool(kept.all())
+    if torch.compiler.is_compiling() or target.device.type != "cpu" or type(target) is not Tensor:
+        return False
+    return not (target.numpy() == ignore_index).any()
 
 
 def broadcast_weight(sample_weight: Tensor, shape: torch.Size) -> Tensor:

@@ -1,0 +1,178 @@
+"""The inner problem on NumPy views of CPU tensors, where values can be looked at and cases decided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from antidote_learn._types import Status
+from antidote_learn.core.arrays import HostSample
+from antidote_learn.core.budgets import budget_of, penalty_value
+from antidote_learn.core.divergences import KL, Divergence
+from antidote_learn.core.outcomes import ACCURACY, SLACK, Weighing, on_floor, ratio_at, raw_fields, solution
+from antidote_learn.core.points import Problem
+from antidote_learn.core.solvers import solve_budget, solve_penalty
+
+
+def weigh_on_host(
+    losses: Tensor, f: Divergence, kappa: float, delta: float | None, penalty: float | None, measure: Tensor | None
+) -> Weighing:
+    """Weighs in float64, a chunk at a time where the sample is large; bad values are refused."""
+    with np.errstate(all="ignore"):
+        values = (losses if losses.dtype in (torch.float32, torch.float64) else losses.float()).numpy()
+        mass = None if measure is None else _normalised(measure)
+        keep = None
+        if mass is not None and not mass.all():
+            keep = mass > 0.0
+            values, mass = values[keep], mass[keep]
+        low, high = float(values.min()), float(values.max())
+        missing = 0.0
+        if not math.isfinite(low) or not math.isfinite(high):
+            values, mass, keep, missing = _without_infinite(values, mass, keep)
+            low, high = (float(values.min()), float(values.max())) if values.size else (math.inf, math.inf)
+        out = np.zeros(losses.numel(), np.float64 if losses.dtype == torch.float64 else np.float32)
+        cost = _cost(f, missing)
+        if values.size == 0 or (delta is not None and cost > delta * (1.0 + SLACK)):
+            raw = raw_fields(math.inf, math.nan, 0.0, delta or 0.0, math.inf, f)
+            out[:] = 1.0 if measure is None else _normalised(measure) * out.size
+            return Weighing(torch.from_numpy(out), math.inf, Status.INFINITE, f, raw, measure)
+        sample = HostSample(values, mass, low)
+        tied = _tied_mass(sample, high - low, missing) if f is not KL or kappa == 0.0 or high == low else 0.0
+        problem = Problem(sample, f, kappa, max(high - low, sample.tiny), missing, tied)
+        if penalty is not None:
+            solved = _penalised(problem, sample, penalty)
+        else:
+            assert delta is not None  # exactly one of the two is given
+            solved = _budgeted(problem, sample, delta, cost)
+        value = low + _write(out, keep, sample, solved.ratio) + solved.constant
+    return Weighing(torch.from_numpy(out), value, solved.status, f, solved.raw, measure)
+
+
+def _normalised(measure: Tensor) -> Any:
+    mass = measure.double().numpy()
+    total = float(mass.sum())
+    if not (mass >= 0.0).all() or not 0.0 < total < math.inf:
+        bad = int((~(mass >= 0.0)).sum())
+        what = f"{bad} of {mass.size} negative or NaN" if bad else f"a sum of {total:g}"
+        raise ValueError(f"base_weight must be finite and >= 0 with at least one positive entry, got {what}")
+    return mass / total
+
+
+def _without_infinite(values: Any, mass: Any, keep: Any) -> tuple[Any, Any, Any, float]:
+    """The finite rows; +inf rows keep their mass in P, which is then missing from the sample."""
+    wrong = np.isnan(values) | (values == -np.inf)
+    if wrong.any():
+        nan = int(np.isnan(values).sum())
+        raise ValueError(
+            f"losses must be finite or +inf, got {nan} NaN and {int(wrong.sum()) - nan} -inf among {values.size}; "
+            "look at the inputs and the learning rate, or give such rows base weight 0"
+        )
+    finite = values < np.inf
+    if mass is None:
+        mass = np.full(values.size, 1.0 / values.size)
+    whole = finite if keep is None else keep.copy()
+    if keep is not None:
+        whole[keep] = finite
+    return values[finite], mass[finite], whole, float(mass[~finite].sum())
+
+
+class Solved(NamedTuple):
+    """The case that holds: what the value has beside the weighted losses, and dQ/dP over the shifted losses."""
+
+    constant: float
+    status: Status
+    raw: dict[str, Any]
+    ratio: Callable[[Any], Any]
+
+
+def _budgeted(problem: Problem, sample: HostSample, delta: float, cost: float) -> Solved:
+    f, kappa, low = problem.divergence, problem.kappa, sample.low
+    if delta == 0.0:
+        return Solved(0.0, Status.PLAIN, raw_fields(math.inf, math.nan, 0.0, 0.0, math.inf, f), np.ones_like)
+    if problem.largest == sample.tiny:
+        return _constant(problem, sample, delta)
+    if kappa == 0.0:
+        ratio, most, threshold = _coldest(problem, sample)
+        if delta >= most * (1.0 - SLACK):
+            return Solved(0.0, Status.LIMIT, raw_fields(0.0, -low, most, delta, threshold, f), ratio)
+    point = solve_budget(problem, delta, cost)
+    slack = on_floor(point.t, kappa)
+    raw = solution(problem, 0.0 if slack else point.t - kappa, point, low, delta)
+    accurate = abs(raw["achieved"] - delta) <= ACCURACY * delta
+    status = Status.FLOOR if slack else Status.BUDGET if accurate else Status.INACCURATE
+    return Solved(kappa * raw["achieved"], status, raw, lambda x: ratio_at(f, x, point))
+
+
+def _penalised(problem: Problem, sample: HostSample, penalty: float) -> Solved:
+    if problem.largest == sample.tiny:
+        solved = _constant(problem, sample, None)
+        return solved._replace(constant=solved.constant + penalty_value(penalty, problem.missing))
+    lam, point, r_max = solve_penalty(problem, penalty)
+    raw = solution(problem, lam, point, sample.low, max(point.divergence, 0.0), r_max)
+    constant = problem.kappa * raw["achieved"] + penalty_value(penalty, r_max)
+    return Solved(constant, Status.BUDGET, raw, lambda x: ratio_at(problem.divergence, x, point))
+
+
+def _constant(problem: Problem, sample: HostSample, delta: float | None) -> Solved:
+    """All finite losses are equal: they share the mass, and the budget has nothing to do."""
+    f, kappa, tied = problem.divergence, problem.kappa, problem.tied
+    achieved = _cost(f, problem.missing)
+    rho = -sample.low - kappa * float(f.f_prime(1.0 / tied))
+    raw = raw_fields(0.0, rho, achieved, achieved if delta is None else delta, math.inf, f)
+    if delta is None:
+        raw["r_max"] = problem.missing
+    return Solved(kappa * achieved, Status.FLOOR, raw, lambda x: np.full_like(x, 1.0 / tied))
+
+
+def _coldest(problem: Problem, sample: HostSample) -> tuple[Callable[[Any], Any], float, float]:
+    """The limit t -> 0: dQ/dP as large as the domain (a, b) allows on the smallest losses; (dQ/dP, D_f, threshold)."""
+    f, tied = problem.divergence, problem.tied
+    if not f.bounded_ratio:
+        return lambda x: (x == 0.0) / tied, _cost(f, 1.0 - tied), sample.low
+    a, b = f.domain
+    x, mass = (np.concatenate(parts) for parts in list(zip(*sample.chunks(), strict=True))[:2])
+    order = np.argsort(x)
+    total = np.cumsum(mass[order])
+    rest = a * (total[-1] - total)
+    enough = np.flatnonzero((b * total if b < math.inf else np.full_like(total, math.inf)) + rest >= 1.0)
+    pivot = x[order][enough[0]] if enough.size else x.max()
+    below, above = float(mass[x < pivot].sum()), float(mass[x > pivot].sum())
+    at_pivot = (1.0 - (b * below if below > 0.0 else 0.0) - a * above) / float(mass[x == pivot].sum())
+
+    def ratio(x: Any) -> Any:
+        return np.where(x < pivot, b, np.where(x > pivot, a, at_pivot))
+
+    divergence = float(np.sum(f.excess(ratio(x) - 1.0) * mass))
+    if problem.missing > 0.0:
+        divergence += f.excess_zero * problem.missing
+    return ratio, divergence, math.inf if a > 0.0 else sample.low + float(pivot)
+
+
+def _tied_mass(sample: HostSample, largest: float, missing: float) -> float:
+    """The mass of the rows at the minimum."""
+    if largest == 0.0:
+        return 1.0 - missing
+    return sum(float(mass[x == 0.0].sum()) for x, mass, _ in sample.chunks())
+
+
+def _cost(f: Divergence, rate: float) -> float:
+    """What forgetting a mass costs at the least; infinite where f(0) is."""
+    if rate <= 0.0:
+        return 0.0
+    return math.inf if math.isinf(f.f_zero) else float(budget_of(f, rate)) if rate < 1.0 else f.max_delta
+
+
+def _write(out: Any, keep: Any, sample: HostSample, ratio: Callable[[Any], Any]) -> float:
+    """Writes B q into ``out``, a chunk at a time; rows that are not kept stay 0. Returns the expected shifted loss."""
+    rows = None if keep is None else np.flatnonzero(keep)
+    expected = 0.0
+    for x, mass, part in sample.chunks():
+        weights = ratio(x)
+        expected += float((weights * x).dot(mass))
+        out[part if rows is None else rows[part]] = weights if sample.mass is None else weights * mass * out.size
+    return expected
