@@ -49,7 +49,6 @@ class Divergence:
         power: The form of f', where it is a power.
         budget: Closed form of delta(r), eq:delta_rmax, where there is one.
         rate: Closed form of its inverse, where there is one.
-        recipe: (function, arguments) that make it again, where it can be pickled.
         slope_one: f'(1).
         curvature_one: 1 / f''(1).
         excess_zero: f(0) + f'(1), what a unit of forgotten mass costs at the least.
@@ -72,7 +71,6 @@ class Divergence:
     power: Power | None = None
     budget: Function | None = None
     rate: Function | None = None
-    recipe: tuple[Any, ...] | None = None
 
     slope_one: float = field(init=False)
     curvature_one: float = field(init=False)
@@ -110,9 +108,9 @@ class Divergence:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.recipe is None:
+        if DIVERGENCES.get(self.name) is not self and self.power is None:
             raise TypeError(f"divergence {self.name!r} holds functions of yours and cannot be pickled; build it anew")
-        return self.recipe
+        return divergence_of, (self.name,)
 
     def __repr__(self) -> str:
         return f"<divergence {self.name}>"
@@ -132,7 +130,6 @@ def _kl() -> Divergence:
 
     return Divergence(
         name="kl",
-        recipe=(divergence_of, ("kl",)),
         f=f,
         f_prime=lambda w: namespace(w).log(w) + 1.0,
         conjugate=lambda y: namespace(y).exp(y - 1.0),
@@ -184,7 +181,6 @@ def alpha(a: float) -> Divergence:
 
     return Divergence(
         name="chi2" if a == 2.0 else f"alpha:{a!r}".removesuffix(".0"),
-        recipe=(alpha, (a,)),
         f=lambda w: (w**a - 1.0) / scale,
         f_prime=lambda w: w**b / b,
         conjugate=lambda y: positive(y) ** (a / b) / a + 1.0 / scale,
@@ -222,7 +218,6 @@ def _jensen_shannon() -> Divergence:
 
     return Divergence(
         name="js",
-        recipe=(divergence_of, ("js",)),
         f=lambda w: excess(w - 1.0),  # f'(1) = 0
         f_prime=lambda w: 0.5 * namespace(w).log(2.0 * w / (w + 1.0)),
         conjugate=conjugate,
@@ -253,7 +248,6 @@ def _squared_hellinger() -> Divergence:
 
     return Divergence(
         name="hellinger",
-        recipe=(divergence_of, ("hellinger",)),
         f=lambda w: excess(w - 1.0),  # f'(1) = 0
         f_prime=lambda w: 0.5 - 0.5 * w**-0.5,
         conjugate=conjugate,
