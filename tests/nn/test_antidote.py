@@ -246,9 +246,9 @@ def test_second_derivatives_are_refused():
 # ---- the reference measure -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("n", [1, 6, 7, 49])
+@pytest.mark.parametrize("n", [1, 7, 49])
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 def test_no_sample_weight_is_ones_bit_for_bit(divergence, n, dtype, reduction):
     logits, labels = make_logits(n=n, dtype=dtype), make_labels(n=n)

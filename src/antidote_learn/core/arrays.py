@@ -63,10 +63,11 @@ def _uniform(count: int, size: int) -> Any:
     return mass
 
 
-def _moment_masses(x: Any, mass: Any) -> tuple[Any, Any, Any]:
-    """The measure times the powers 0, 1 and 2 of the loss."""
+def _moment_masses(x: Any, mass: Any) -> tuple[Any, Any, Any, Any]:
+    """The measure times the powers 0 to 3 of the loss."""
     first = mass * x
-    return mass, first, first * x
+    second = first * x
+    return mass, first, second, second * x
 
 
 class HostSample:

@@ -35,6 +35,7 @@ class Point(NamedTuple):
     slope: Scalar  # its derivative in the variable of the search (log t for a general f)
     drift: Scalar  # of a general f: d nu / d log t; of a power family: d log t / d v
     curvature: Scalar  # of a general f: mean of 1 / f''(weights)
+    bend: Scalar = 0.0  # of KL: the second derivative of D_f in log t
 
 
 def kl_point(problem: Problem, t: Scalar) -> Point:
@@ -44,15 +45,16 @@ def kl_point(problem: Problem, t: Scalar) -> Point:
     def terms(xp: Any, x: Any) -> Integrands:
         e = xp.expm1(x * back)
         g = e + 1.0
-        return (e, 0), (g, 1), (g, 2)
+        return (e, 0), (g, 1), (g, 2), (g, 3)
 
-    z_minus_one, first, second = problem.sample.integrate(terms)
+    z_minus_one, first, second, third = problem.sample.integrate(terms)
     z_minus_one = z_minus_one - problem.missing
     z = 1.0 + z_minus_one
-    mean = first / z
+    mean, square = first / z, second / z
     log_z = problem.sample.log1p(z_minus_one)
-    variance = second / z - mean * mean
-    return Point(t, log_z - 1.0, 1.0, mean * back - log_z, -variance * back * back, 1.0, 1.0)
+    variance = (square - mean * mean) * back * back
+    skew = (third / z - mean * (3.0 * square - 2.0 * mean * mean)) * -back * back * back
+    return Point(t, log_z - 1.0, 1.0, mean * back - log_z, -variance, 1.0, 1.0, 2.0 * variance - skew)
 
 
 def power_point(problem: Problem, power: Power, v: Scalar) -> Point:

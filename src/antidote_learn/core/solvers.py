@@ -39,7 +39,7 @@ GRID = 24  # points that look for the lowest of several minima of the penalised 
 class Search(NamedTuple):
     """A decreasing residual in v, which sets the temperature, with its root above ``floor`` or at it."""
 
-    residual: Callable[[Scalar, Point], tuple[Scalar, Scalar]]  # (v, point) -> residual, derivative in v
+    residual: Callable[[Scalar, Point], tuple[Scalar, Scalar, Scalar]]  # (v, point) -> residual, two derivatives in v
     start: Scalar
     floor: Scalar
     high: Scalar
@@ -54,17 +54,20 @@ class Bracket(NamedTuple):
 
 
 def _step(ops: Sample, search: Search, bracket: Bracket, v: Scalar, point: Point) -> tuple[Scalar, Bracket, Any]:
-    """One Newton step, or a bisection where that leaves the bracket or stalls; (v, bracket, whether v is the root).
+    """One Halley step (Newton where the second derivative is unknown), or a bisection where that fails.
 
-    A residual that is not positive at the floor has its root there (Case 1 of app:bisection_KL: lam = 0).
+    Returns (v, bracket, whether v is the root). A step fails where it leaves the bracket or where the residual was not
+    halved. A residual that is not positive at the floor has its root there (Case 1 of app:bisection_KL: lam = 0).
     """
-    gap, derivative = search.residual(v, point)
+    gap, derivative, second = search.residual(v, point)
     size, positive = abs(gap), gap > 0.0
     done = (size <= TOLERANCE) | ((v <= search.floor) & (gap <= 0.0))
     if ops.stop(done):
         return v, bracket, done
     low, high = ops.select(positive, v, bracket.low), ops.select(positive, bracket.high, v)
-    newton = ops.at_least(v + gap / ops.at_least(-derivative, ops.tiny), search.floor)
+    slope = ops.at_least(-derivative, ops.tiny)
+    newton = gap / slope
+    newton = ops.at_least(v + newton / ops.at_least(1.0 - 0.5 * newton * second / slope, 0.3), search.floor)
     good = (newton > low) & (newton < high) & (size < bracket.limit)
     following = ops.at_least(ops.select(good, newton, 0.5 * (low + high)), search.floor)
     done = done | (following == v)
@@ -149,9 +152,10 @@ def solve_budget(problem: Problem, delta: float, cost: Scalar) -> Point:
     if f.power is not None and delta >= SMALL_BUDGET:
         return _solve_power(problem, delta, cost, budget)
 
-    def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar]:
+    def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar, Scalar]:
         used = ops.at_least(point.divergence - cost, ops.tiny)
-        return ops.log(used / budget), point.slope / used
+        slope = point.slope / used
+        return ops.log(used / budget), slope, point.bend / used - slope * slope if f is KL else 0.0
 
     floor = ops.scalar(math.log(kappa)) if kappa > 0.0 else ops.log(ops.smallest_positive()) - DEPTH
     high = (
@@ -194,13 +198,13 @@ def _solve_power(problem: Problem, delta: float, cost: Scalar, budget: Scalar) -
     assert power is not None  # only called for a power family
     falling, scale = power.scale > 0.0, abs(power.scale)
 
-    def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar]:
+    def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar, Scalar]:
         used = ops.at_least(point.divergence - cost, ops.tiny)
         gap, derivative = ops.log(used / budget), point.slope / used
         if kappa == 0.0:
-            return gap, derivative
+            return gap, derivative, 0.0
         short = math.log(kappa) - ops.log(point.t)
-        return ops.select(short > gap, short, gap), ops.select(short > gap, -point.drift, derivative)
+        return ops.select(short > gap, short, gap), ops.select(short > gap, -point.drift, derivative), 0.0
 
     s, mean = _warm(problem, budget)
     t = ops.exp(s)
@@ -245,9 +249,9 @@ def solve_penalty(problem: Problem, penalty: float) -> tuple[Scalar, Point, Scal
     def temperature(v: Scalar) -> Scalar:
         return ops.exp(v) + kappa
 
-    def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar]:
+    def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar, Scalar]:
         price, per_divergence = log_marginal_price(ops, f, ops.at_least(point.divergence, ops.tiny))
-        return price + math.log(penalty) - v, per_divergence * point.slope * (point.t - kappa) / point.t - 1.0
+        return price + math.log(penalty) - v, per_divergence * point.slope * (point.t - kappa) / point.t - 1.0, 0.0
 
     free = ops.log(penalty * spread(problem)[1] / f.excess_zero**2)  # log(lam t^2) for a small divergence
     start = free / 3.0 if kappa == 0.0 else -ops.at_least(-free / 3.0, 2.0 * math.log(kappa) - free)
@@ -270,7 +274,7 @@ def _around_lowest(problem: Problem, search: Search, temperature: Callable[[Scal
     least, lowest, nu = ops.scalar(math.inf), search.start, ops.scalar(math.inf)
     for k in range(GRID):
         v = search.high - k * step
-        still = Search(lambda v, point: (ops.scalar(0.0), ops.scalar(-1.0)), v, v, v)
+        still = Search(lambda v, point: (ops.scalar(0.0), ops.scalar(-1.0), 0.0), v, v, v)
         point = _find_nested(problem, still, temperature, nu)
         nu, rate = point.nu, rate_of(ops, f, ops.at_least(point.divergence, ops.tiny))
         expected = ops.integrate(lambda xp, x: ((f.conjugate_prime(x * (-1.0 / point.t) - nu), 1),))[0]  # noqa: B023
