@@ -42,7 +42,7 @@ class Status(enum.IntEnum):
     """The budget was missed by more than 1e-6 of it."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)  # not frozen: a frozen one takes longer to make than a step of the solver
 class Relaxed:
     """The solution of the relaxed problem over a batch; all but ``value`` is detached.
 

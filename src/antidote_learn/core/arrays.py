@@ -97,7 +97,7 @@ class HostSample:
         """The integral of every array that ``terms`` gives, times its power of the loss, under the measure."""
         only = self._only
         if only is not None:
-            return [float(array.dot(only[1 + power])) for array, power in terms(np, only[0])]
+            return [array.dot(only[1 + power]).item() for array, power in terms(np, only[0])]
         sums = []
         for x, mass, _ in self.chunks():
             masses = _moment_masses(x, mass)

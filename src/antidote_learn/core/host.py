@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,32 +19,36 @@ from antidote_learn.core.outcomes import ACCURACY, SLACK, Weighing, on_floor, ra
 from antidote_learn.core.points import Problem
 from antidote_learn.core.solvers import solve_budget, solve_penalty
 
+NEGLIGIBLE = 1e-140  # losses that differ by less are equal: their squares underflow
+_NOTHING = contextlib.nullcontext()
+
 
 def weigh_on_host(
     losses: Tensor, f: Divergence, kappa: float, delta: float | None, penalty: float | None, measure: Tensor | None
 ) -> Weighing:
     """Weighs in float64, a chunk at a time where the sample is large; bad values are refused."""
-    with np.errstate(all="ignore"):
-        values = (losses if losses.dtype in (torch.float32, torch.float64) else losses.float()).numpy()
-        mass = None if measure is None else _normalised(measure)
-        keep = None
-        if mass is not None and not mass.all():
-            keep = mass > 0.0
-            values, mass = values[keep], mass[keep]
-        low, high = float(values.min()), float(values.max())
-        missing = 0.0
-        if not math.isfinite(low) or not math.isfinite(high):
-            values, mass, keep, missing = _without_infinite(values, mass, keep)
-            low, high = (float(values.min()), float(values.max())) if values.size else (math.inf, math.inf)
-        out = np.zeros(losses.numel(), np.float64 if losses.dtype == torch.float64 else np.float32)
-        cost = _cost(f, missing)
-        if values.size == 0 or (delta is not None and cost > delta * (1.0 + SLACK)):
-            raw = raw_fields(math.inf, math.nan, 0.0, delta or 0.0, math.inf, f)
-            out[:] = 1.0 if measure is None else _normalised(measure) * out.size
-            return Weighing(torch.from_numpy(out), math.inf, Status.INFINITE, f, raw, measure)
-        sample = HostSample(values, mass, low)
-        tied = _tied_mass(sample, high - low, missing) if f is not KL or kappa == 0.0 or high == low else 0.0
-        problem = Problem(sample, f, kappa, max(high - low, sample.tiny), missing, tied)
+    values = (losses if losses.dtype in (torch.float32, torch.float64) else losses.float()).numpy()
+    mass = None if measure is None else _normalised(measure)
+    keep = None
+    if mass is not None and not mass.all():
+        keep = mass > 0.0
+        values, mass = values[keep], mass[keep]
+    low, high = float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
+    missing = 0.0
+    if not (-math.inf < low and high < math.inf):
+        values, mass, keep, missing = _without_infinite(values, mass, keep)
+        low, high = (float(values.min()), float(values.max())) if values.size else (math.inf, math.inf)
+    out = np.zeros(losses.numel(), np.float64 if losses.dtype == torch.float64 else np.float32)
+    cost = _cost(f, missing)
+    if values.size == 0 or (delta is not None and cost > delta * (1.0 + SLACK)):
+        raw = raw_fields(math.inf, math.nan, 0.0, delta or 0.0, math.inf, f)
+        out[:] = 1.0 if measure is None else _normalised(measure) * out.size
+        return Weighing(torch.from_numpy(out), math.inf, Status.INFINITE, f, raw, measure)
+    sample = HostSample(values, mass, low)
+    largest = high - low if high - low > NEGLIGIBLE else 0.0
+    with _quiet(f, kappa, largest):
+        tied = _tied_mass(sample, largest, missing) if f is not KL or kappa == 0.0 or largest == 0.0 else 0.0
+        problem = Problem(sample, f, kappa, largest, missing, tied)
         if penalty is not None:
             solved = _penalised(problem, sample, penalty)
         else:
@@ -51,6 +56,12 @@ def weigh_on_host(
             solved = _budgeted(problem, sample, delta, cost)
         value = low + _write(out, keep, sample, solved.ratio) + solved.constant
     return Weighing(torch.from_numpy(out), value, solved.status, f, solved.raw, measure)
+
+
+def _quiet(f: Divergence, kappa: float, largest: float) -> contextlib.AbstractContextManager[Any]:
+    """No warnings of overflows that are meant; not entered where there are none, since NumPy is slower inside."""
+    harmless = f is KL and largest < kappa * 1e300
+    return _NOTHING if harmless else np.errstate(all="ignore")
 
 
 def _normalised(measure: Tensor) -> Any:
@@ -94,7 +105,7 @@ def _budgeted(problem: Problem, sample: HostSample, delta: float, cost: float) -
     f, kappa, low = problem.divergence, problem.kappa, sample.low
     if delta == 0.0:
         return Solved(0.0, Status.PLAIN, raw_fields(math.inf, math.nan, 0.0, 0.0, math.inf, f), np.ones_like)
-    if problem.largest == sample.tiny:
+    if problem.largest == 0.0:
         return _constant(problem, sample, delta)
     if kappa == 0.0:
         ratio, most, threshold = _coldest(problem, sample)
@@ -109,7 +120,7 @@ def _budgeted(problem: Problem, sample: HostSample, delta: float, cost: float) -
 
 
 def _penalised(problem: Problem, sample: HostSample, penalty: float) -> Solved:
-    if problem.largest == sample.tiny:
+    if problem.largest == 0.0:
         solved = _constant(problem, sample, None)
         return solved._replace(constant=solved.constant + penalty_value(penalty, problem.missing))
     lam, point, r_max = solve_penalty(problem, penalty)
@@ -172,7 +183,7 @@ def _write(out: Any, keep: Any, sample: HostSample, ratio: Callable[[Any], Any])
     rows = None if keep is None else np.flatnonzero(keep)
     expected = 0.0
     for x, mass, part in sample.chunks():
-        weights = ratio(x)
-        expected += float((weights * x).dot(mass))
-        out[part if rows is None else rows[part]] = weights if sample.mass is None else weights * mass * out.size
-    return expected
+        share = ratio(x) if sample.mass is None else ratio(x) * mass
+        expected += float(share.dot(x))
+        out[part if rows is None else rows[part]] = share if sample.mass is None else share * out.size
+    return expected / sample.size if sample.mass is None else expected

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from antidote_learn._types import Status
 from antidote_learn.core.budgets import rate_from_delta
-from antidote_learn.core.divergences import KL, Divergence
+from antidote_learn.core.divergences import KL, Divergence, namespace
 from antidote_learn.core.points import Point, Problem
 from antidote_learn.core.solvers import TOLERANCE
 
@@ -51,8 +51,10 @@ def solution(problem: Problem, lam: Any, point: Point, low: Any, delta: Any, r_m
 
 def ratio_at(f: Divergence, x: Any, point: Point) -> Any:
     """dQ/dP at a point: the weights of eq:KL_weights, and of eq:G_f in general."""
-    ratio = f.conjugate_prime(x * (-1.0 / point.t) - point.nu)
-    return ratio if f is KL else ratio / point.mass
+    back = -1.0 / point.t
+    if f is KL:
+        return namespace(x).exp(x * back - (point.nu + 1.0))
+    return f.conjugate_prime(x * back - point.nu) / point.mass
 
 
 def on_floor(t: Any, kappa: float) -> Any:

@@ -20,7 +20,7 @@ class Problem(NamedTuple):
     sample: Sample
     divergence: Divergence
     kappa: float
-    largest: Scalar  # of the shifted losses, positive
+    largest: Scalar  # of the shifted losses; a solver is called for a positive one
     missing: Scalar  # mass of the rows that must weigh nothing (infinite losses)
     tied: Scalar  # mass of the rows at the minimum; not read for KL with kappa > 0
 

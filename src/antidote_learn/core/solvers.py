@@ -46,7 +46,7 @@ class Search(NamedTuple):
 
 
 class Bracket(NamedTuple):
-    """Where the root is, and what the next residual must stay below for Newton to be trusted."""
+    """Where the root is, and what the next residual must stay below for a step to be trusted."""
 
     low: Scalar
     high: Scalar
@@ -59,31 +59,34 @@ def _step(ops: Sample, search: Search, bracket: Bracket, v: Scalar, point: Point
     Returns (v, bracket, whether v is the root). A step fails where it leaves the bracket or where the residual was not
     halved. A residual that is not positive at the floor has its root there (Case 1 of app:bisection_KL: lam = 0).
     """
-    gap, derivative, second = search.residual(v, point)
+    residual, _, floor, _ = search
+    select, at_least = ops.select, ops.at_least
+    gap, derivative, second = residual(v, point)
     size, positive = abs(gap), gap > 0.0
-    done = (size <= TOLERANCE) | ((v <= search.floor) & (gap <= 0.0))
+    done = (size <= TOLERANCE) | ((v <= floor) & (gap <= 0.0))
     if ops.stop(done):
         return v, bracket, done
-    low, high = ops.select(positive, v, bracket.low), ops.select(positive, bracket.high, v)
-    slope = ops.at_least(-derivative, ops.tiny)
+    low, high, limit = bracket
+    low, high = select(positive, v, low), select(positive, high, v)
+    slope = at_least(-derivative, ops.tiny)
     newton = gap / slope
-    newton = ops.at_least(v + newton / ops.at_least(1.0 - 0.5 * newton * second / slope, 0.3), search.floor)
-    good = (newton > low) & (newton < high) & (size < bracket.limit)
-    following = ops.at_least(ops.select(good, newton, 0.5 * (low + high)), search.floor)
+    newton = at_least(v + newton / at_least(1.0 - 0.5 * newton * second / slope, 0.3), floor)
+    good = (newton > low) & (newton < high) & (size < limit)
+    following = at_least(select(good, newton, 0.5 * (low + high)), floor)
     done = done | (following == v)
-    limit = ops.select(good, 0.5 * size, ops.scalar(math.inf))
-    return ops.select(done, v, following), Bracket(low, high, limit), done
+    limit = select(good, 0.5 * size, ops.scalar(math.inf))
+    return select(done, v, following), Bracket(low, high, limit), done
 
 
 def _find(problem: Problem, search: Search, evaluate: Callable[[Scalar], Point], length: int = DEVICE_KL) -> Point:
     """Runs a search whose points are explicit; ``length`` is that of a loop that cannot stop early."""
-    ops, stop = problem.sample, problem.sample.stop
+    ops = problem.sample
     v = ops.at_least(search.start, search.floor)
     bracket = Bracket(search.floor - 1.0, search.high, ops.scalar(math.inf))
     for _ in range(HOST_LIMIT if ops.eager else length):
         point = evaluate(v)
         v, bracket, done = _step(ops, search, bracket, v, point)
-        if stop(done):
+        if ops.stop(done):
             break
     return point if ops.eager else evaluate(v)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -87,7 +88,7 @@ def _none_ignored(target: Tensor, ignore_index: int) -> bool:
     """Whether no element is ignored; not asked where that would read back from a device or break a graph."""
     if torch.compiler.is_compiling() or target.device.type != "cpu" or type(target) is not Tensor:
         return False
-    return not (target.numpy() == ignore_index).any()
+    return not np.count_nonzero(target.numpy() == ignore_index)
 
 
 def broadcast_weight(sample_weight: Tensor, shape: torch.Size) -> Tensor:
