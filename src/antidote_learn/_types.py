@@ -112,7 +112,8 @@ class Relaxed:
         count = max(self.weights.numel(), 1)
         if self.mass is None:
             return self.weights, torch.full_like(self.weights, 1.0 / count)
-        p = self.mass / self.mass.sum()
+        mass = self.mass.to(self.weights.dtype)
+        p = mass / mass.sum()
         return torch.where(p > 0, self.weights / (count * torch.where(p > 0, p, 1.0)), 0.0), p
 
     @property

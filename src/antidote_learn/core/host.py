@@ -15,11 +15,10 @@ from antidote_learn._types import Status
 from antidote_learn.core.arrays import HostSample
 from antidote_learn.core.budgets import budget_of, penalty_value
 from antidote_learn.core.divergences import KL, Divergence
-from antidote_learn.core.outcomes import ACCURACY, SLACK, Weighing, on_floor, ratio_at, raw_fields, solution
+from antidote_learn.core.outcomes import ACCURACY, NEGLIGIBLE, SLACK, Weighing, on_floor, ratio_at, raw_fields, solution
 from antidote_learn.core.points import Problem
 from antidote_learn.core.solvers import solve_budget, solve_penalty
 
-NEGLIGIBLE = 1e-140  # losses that differ by less are equal: their squares underflow
 _NOTHING = contextlib.nullcontext()
 
 
@@ -28,7 +27,7 @@ def weigh_on_host(
 ) -> Weighing:
     """Weighs in float64, a chunk at a time where the sample is large; bad values are refused."""
     values = (losses if losses.dtype in (torch.float32, torch.float64) else losses.float()).numpy()
-    mass = None if measure is None else _normalised(measure)
+    given = mass = None if measure is None else _normalised(measure)
     keep = None
     if mass is not None and not mass.all():
         keep = mass > 0.0
@@ -42,7 +41,7 @@ def weigh_on_host(
     cost = _cost(f, missing)
     if values.size == 0 or (delta is not None and cost > delta * (1.0 + SLACK)):
         raw = raw_fields(math.inf, math.nan, 0.0, delta or 0.0, math.inf, f)
-        out[:] = 1.0 if measure is None else _normalised(measure) * out.size
+        out[:] = 1.0 if given is None else given * out.size
         return Weighing(torch.from_numpy(out), math.inf, Status.INFINITE, f, raw, measure)
     sample = HostSample(values, mass, low)
     largest = high - low if high - low > NEGLIGIBLE else 0.0
@@ -66,6 +65,8 @@ def _quiet(f: Divergence, kappa: float, largest: float) -> contextlib.AbstractCo
 
 def _normalised(measure: Tensor) -> Any:
     mass = measure.double().numpy()
+    if mass[0] > 0.0 and (mass == mass[0]).all() and mass[0] < math.inf:
+        return None  # bit for bit what no measure gives
     total = float(mass.sum())
     if not (mass >= 0.0).all() or not 0.0 < total < math.inf:
         bad = int((~(mass >= 0.0)).sum())

@@ -16,6 +16,7 @@ from antidote_learn.core.solvers import TOLERANCE
 
 SLACK = 1e-12  # with which budgets are compared
 ACCURACY = 1e-6  # of D_f against delta
+NEGLIGIBLE = 1e-140  # losses that differ by less are equal: their squares underflow
 
 
 class Weighing(NamedTuple):

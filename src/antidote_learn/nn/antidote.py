@@ -21,6 +21,7 @@ from antidote_learn.nn.elements import Elements, combine, cross_entropy_elements
 
 REDUCTIONS = ("mean", "sum", "none")
 _TINY = torch.finfo(torch.float32).tiny
+_NOTHING = contextlib.nullcontext()
 
 
 class AntidoteLoss(nn.Module):
@@ -110,19 +111,23 @@ class AntidoteLoss(nn.Module):
     def relax(self, losses: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
         """The relaxed objective of any losses, one for each element: regression, boxes, sequences."""
         losses = _at_least_float32(_checked(losses))
-        return self._objective(Elements(losses.reshape(-1), combine(None, sample_weight, losses.shape), losses.shape))
+        return self._objective(Elements.of(losses, combine(None, sample_weight, losses.shape, losses.dtype)))
 
     def elements(self, input: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Elements:
         """The base loss of every element and the reference measure, outside autocast, in at least float32."""
         with _without_autocast(input):
             input = _at_least_float32(input)
             if self.is_cross_entropy:
-                arguments = (self.weight, self.ignore_index, self.label_smoothing)
-                losses, measure = cross_entropy_elements(input, target, *arguments)
-            else:
-                losses, measure = _at_least_float32(_checked(self.base_loss(input, target))), None
-        flat = losses if losses.dim() == 1 else losses.reshape(-1)
-        return Elements(flat, combine(measure, sample_weight, losses.shape), losses.shape)
+                return cross_entropy_elements(
+                    input,
+                    target,
+                    sample_weight,
+                    weight=self.weight,
+                    ignore_index=self.ignore_index,
+                    label_smoothing=self.label_smoothing,
+                )
+            losses = _at_least_float32(_checked(self.base_loss(input, target)))
+            return Elements.of(losses, combine(None, sample_weight, losses.shape, losses.dtype))
 
     def weigh(self, losses: Tensor, measure: Tensor | None) -> Weighing:
         """Solves the inner problem for flat losses, with the loss's own budget."""
@@ -224,9 +229,13 @@ def _at_least_float32(x: Tensor) -> Tensor:
 
 def _without_autocast(x: Tensor) -> contextlib.AbstractContextManager[Any]:
     kind = x.device.type
-    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else contextlib.nullcontext()
+    if kind == "meta" or not torch.is_autocast_enabled(kind):
+        return _NOTHING
+    return torch.autocast(kind, enabled=False)
 
 
 def _nothing(measure: Tensor) -> bool:
     """Whether no element is left; not asked where that would read back from a device or break a graph."""
-    return measure.device.type == "cpu" and not torch.compiler.is_compiling() and not bool((measure != 0).any())
+    if torch.compiler.is_compiling() or measure.device.type != "cpu" or type(measure) is not Tensor:
+        return False
+    return not bool((measure != 0).any())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,12 @@ class Elements(NamedTuple):
     losses: Tensor
     measure: Tensor | None
     shape: torch.Size
+
+    @classmethod
+    def of(cls, losses: Tensor, measure: Tensor | None) -> Elements:
+        """Losses of any shape, flattened."""
+        shape = losses.shape
+        return cls(losses if len(shape) == 1 else losses.reshape(-1), measure, shape)
 
 
 def per_sample_loss(base_loss: str | PerSampleLoss | nn.Module) -> PerSampleLoss:
@@ -62,26 +68,41 @@ def check_target(input: Tensor, target: Tensor) -> bool:
 
 
 def cross_entropy_elements(
-    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, label_smoothing: float
-) -> tuple[Tensor, Tensor | None]:
-    """(losses, measure): with class indices the class weight and the ignored elements are the measure, not the loss."""
-    loss = LOSSES["ce"]
-    if not check_target(input, target):
-        return loss(input, target, weight=weight, label_smoothing=label_smoothing), None  # type: ignore[call-arg]
+    input: Tensor,
+    target: Tensor,
+    sample_weight: Tensor | None,
+    *,
+    weight: Tensor | None,
+    ignore_index: int,
+    label_smoothing: float,
+) -> Elements:
+    """With class indices the class weight and the ignored elements are the measure, not the loss."""
+    loss, indices = LOSSES["ce"], check_target(input, target)
+    classes = input.shape[1 if input.dim() > 1 else 0]
+    if weight is not None and weight.shape != (classes,):
+        raise ValueError(f"weight must have one entry for each of {classes} classes, got shape {tuple(weight.shape)}")
+    if not indices:
+        losses = loss(input, target, weight=weight, label_smoothing=label_smoothing)  # type: ignore[call-arg]
+        return Elements.of(losses, combine(None, sample_weight, losses.shape, losses.dtype))
     target = target.long()
+    measure = None
+    if weight is not None or not _none_ignored(target, ignore_index):
+        kept = target != ignore_index
+        inside = torch.where(kept & (target >= 0) & (target < classes), target, 0)
+        measure = kept.to(input.dtype) if weight is None else weight.to(input.dtype)[inside] * kept
+    measure = combine(measure, sample_weight, target.shape, input.dtype)
+    if measure is not None:  # rows out of the measure are not looked at, whatever they hold
+        present = (measure != 0).reshape(target.shape)
+        input = torch.where(present.unsqueeze(1) if input.dim() > 1 else present, input, 0.0)
     try:
         losses = loss(input, target, ignore_index=ignore_index, label_smoothing=label_smoothing)  # type: ignore[call-arg]
     except IndexError as error:
-        bad = target[(target != ignore_index) & ((target < 0) | (target >= input.shape[1 if input.dim() > 1 else 0]))]
-        classes = input.shape[1 if input.dim() > 1 else 0]
+        bad = target[(target != ignore_index) & ((target < 0) | (target >= classes))]
         raise ValueError(
             f"target has {bad.numel()} labels outside 0 ... {classes - 1}, the first is {int(bad[0])}; "
             f"the input has {classes} classes and ignore_index is {ignore_index}"
         ) from error
-    if weight is None and _none_ignored(target, ignore_index):
-        return losses, None
-    kept = target != ignore_index
-    return losses, kept.to(losses.dtype) if weight is None else weight[torch.where(kept, target, 0)] * kept
+    return Elements.of(losses, measure)
 
 
 def _none_ignored(target: Tensor, ignore_index: int) -> bool:
@@ -105,9 +126,13 @@ def broadcast_weight(sample_weight: Tensor, shape: torch.Size) -> Tensor:
     )
 
 
-def combine(measure: Tensor | None, sample_weight: Tensor | None, shape: torch.Size) -> Any:
-    """The product of the two measures, flat."""
+def combine(
+    measure: Tensor | None, sample_weight: Tensor | None, shape: torch.Size, dtype: torch.dtype
+) -> Tensor | None:
+    """The product of the two measures, flat, in the type of the losses or a wider one."""
     if sample_weight is not None:
         sample_weight = broadcast_weight(sample_weight, shape)
-        measure = sample_weight if measure is None else measure * sample_weight.to(measure.dtype)
+        if not sample_weight.is_floating_point() or sample_weight.dtype in (torch.float16, torch.bfloat16):
+            sample_weight = sample_weight.to(dtype)
+        measure = sample_weight if measure is None else measure * sample_weight
     return None if measure is None else measure.reshape(-1)
