@@ -8,7 +8,7 @@ loop may stop early, and torch on a device, where nothing may be read back and a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ class Sample(Protocol):
 
     eager: bool
     size: int
+    streamed: bool  # whether the losses are read anew at every visit
     eps: float  # the unit of the last place
     tiny: float  # what stands in for a positive number that underflowed
     exp: Any
@@ -56,18 +57,25 @@ CHUNK = 8192  # fits the cache, and stays below the size from which BLAS starts 
 
 
 @lru_cache(maxsize=64)
-def _uniform(count: int, size: int) -> Any:
-    """A part of the uniform measure."""
-    mass = np.full(count, 1.0 / size)
-    mass.flags.writeable = False
-    return mass
+def _ones(count: int) -> Any:
+    ones = np.ones(count)
+    ones.flags.writeable = False
+    return ones
 
 
-def _moment_masses(x: Any, mass: Any) -> tuple[Any, Any, Any, Any]:
-    """The measure times the powers 0 to 3 of the loss."""
+def _dot(array: Any, x: Any, power: int, mass: Any) -> float:
+    """The sum of array * x^power * mass over a chunk."""
+    if mass is not None:
+        array = array * mass
+    if power == 2:
+        array = array * x
+    return array.dot(x if power else _ones(x.size)).item()  # type: ignore[no-any-return]
+
+
+def _moment_masses(x: Any, mass: Any) -> tuple[Any, Any, Any]:
+    """The measure times the powers 0, 1 and 2 of the loss."""
     first = mass * x
-    second = first * x
-    return mass, first, second, second * x
+    return mass, first, first * x
 
 
 class HostSample:
@@ -78,31 +86,31 @@ class HostSample:
 
     def __init__(self, losses: np.ndarray[Any, Any], mass: np.ndarray[Any, Any] | None, low: float) -> None:
         self.losses, self.mass, self.low, self.size = losses, mass, low, losses.size
-        self._only: tuple[Any, ...] | None = None
-        if losses.size <= CHUNK:
-            x = np.subtract(losses, low, dtype=np.float64)
-            self._only = (x, *_moment_masses(x, _uniform(losses.size, losses.size) if mass is None else mass))
+        self.streamed = losses.size > CHUNK
+        if not self.streamed:
+            self._x = np.subtract(losses, low, dtype=np.float64)
+            self._masses = _moment_masses(self._x, _ones(self.size) / self.size if mass is None else mass)
 
-    def chunks(self) -> Iterator[tuple[Any, Any, slice]]:
-        """Iterates over (shifted losses, mass, slice), float64."""
-        if self._only is not None:
-            yield self._only[0], self._only[1], slice(0, self.size)
-            return
+    def chunks(self) -> Iterable[tuple[Any, Any, slice]]:
+        """(shifted losses, mass or None where it is uniform, slice) of every chunk, float64."""
+        if not self.streamed:
+            return ((self._x, self.mass, slice(0, self.size)),)
+        return self._read()
+
+    def _read(self) -> Iterator[tuple[Any, Any, slice]]:
         for start in range(0, self.size, CHUNK):
-            part = slice(start, min(start + CHUNK, self.size))
+            part = slice(start, start + CHUNK)
             x = np.subtract(self.losses[part], self.low, dtype=np.float64)
-            yield x, _uniform(x.size, self.size) if self.mass is None else self.mass[part], part
+            yield x, None if self.mass is None else self.mass[part], part
 
     def integrate(self, terms: Terms) -> list[float]:
         """The integral of every array that ``terms`` gives, times its power of the loss, under the measure."""
-        only = self._only
-        if only is not None:
-            return [array.dot(only[1 + power]).item() for array, power in terms(np, only[0])]
-        sums = []
-        for x, mass, _ in self.chunks():
-            masses = _moment_masses(x, mass)
-            sums.append([float(array.dot(masses[power])) for array, power in terms(np, x)])
-        return [math.fsum(column) for column in zip(*sums, strict=True)]
+        if not self.streamed:
+            masses = self._masses
+            return [array.dot(masses[power]).item() for array, power in terms(np, self._x)]
+        sums = [[_dot(array, x, power, mass) for array, power in terms(np, x)] for x, mass, _ in self._read()]
+        scale = self.size if self.mass is None else 1.0
+        return [math.fsum(column) / scale for column in zip(*sums, strict=True)]
 
     def smallest_positive(self) -> float:
         """The smallest shifted loss that is not zero."""
@@ -144,7 +152,7 @@ class HostSample:
 class DeviceSample:
     """The same in torch, with no host synchronisation; loops never stop early."""
 
-    eager = False
+    eager, streamed = False, False
     exp, log, log1p = staticmethod(torch.exp), staticmethod(torch.log), staticmethod(torch.log1p)
 
     def __init__(self, x: torch.Tensor, mass: torch.Tensor) -> None:

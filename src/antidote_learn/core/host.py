@@ -147,7 +147,8 @@ def _coldest(problem: Problem, sample: HostSample) -> tuple[Callable[[Any], Any]
     if not f.bounded_ratio:
         return lambda x: (x == 0.0) / tied, _cost(f, 1.0 - tied), sample.low
     a, b = f.domain
-    x, mass = (np.concatenate(parts) for parts in list(zip(*sample.chunks(), strict=True))[:2])
+    x = np.concatenate([x for x, _, _ in sample.chunks()])
+    mass = np.full(x.size, 1.0 / x.size) if sample.mass is None else sample.mass
     order = np.argsort(x)
     total = np.cumsum(mass[order])
     rest = a * (total[-1] - total)
@@ -169,6 +170,8 @@ def _tied_mass(sample: HostSample, largest: float, missing: float) -> float:
     """The mass of the rows at the minimum."""
     if largest == 0.0:
         return 1.0 - missing
+    if sample.mass is None:
+        return sum(int(np.count_nonzero(x == 0.0)) for x, _, _ in sample.chunks()) / sample.size
     return sum(float(mass[x == 0.0].sum()) for x, mass, _ in sample.chunks())
 
 
@@ -184,7 +187,7 @@ def _write(out: Any, keep: Any, sample: HostSample, ratio: Callable[[Any], Any])
     rows = None if keep is None else np.flatnonzero(keep)
     expected = 0.0
     for x, mass, part in sample.chunks():
-        share = ratio(x) if sample.mass is None else ratio(x) * mass
+        share = ratio(x) if mass is None else ratio(x) * mass
         expected += float(share.dot(x))
         out[part if rows is None else rows[part]] = share if sample.mass is None else share * out.size
     return expected / sample.size if sample.mass is None else expected

@@ -35,7 +35,7 @@ class Point(NamedTuple):
     slope: Scalar  # its derivative in the variable of the search (log t for a general f)
     drift: Scalar  # of a general f: d nu / d log t; of a power family: d log t / d v
     curvature: Scalar  # of a general f: mean of 1 / f''(weights)
-    bend: Scalar = 0.0  # of KL: the second derivative of D_f in log t
+    bend: Scalar = None  # the second derivative of D_f in log t, where it is known
 
 
 def kl_point(problem: Problem, t: Scalar) -> Point:
@@ -45,7 +45,8 @@ def kl_point(problem: Problem, t: Scalar) -> Point:
     def terms(xp: Any, x: Any) -> Integrands:
         e = xp.expm1(x * back)
         g = e + 1.0
-        return (e, 0), (g, 1), (g, 2), (g, 3)
+        gx = g * x
+        return (e, 0), (g, 1), (gx, 1), (gx, 2)
 
     z_minus_one, first, second, third = problem.sample.integrate(terms)
     z_minus_one = z_minus_one - problem.missing
@@ -53,8 +54,8 @@ def kl_point(problem: Problem, t: Scalar) -> Point:
     mean, square = first / z, second / z
     log_z = problem.sample.log1p(z_minus_one)
     variance = (square - mean * mean) * back * back
-    skew = (third / z - mean * (3.0 * square - 2.0 * mean * mean)) * -back * back * back
-    return Point(t, log_z - 1.0, 1.0, mean * back - log_z, -variance, 1.0, 1.0, 2.0 * variance - skew)
+    bend = 2.0 * variance + (third / z - mean * (3.0 * square - 2.0 * mean * mean)) * back * back * back
+    return Point(t, log_z - 1.0, 1.0, mean * back - log_z, -variance, 1.0, 1.0, bend)
 
 
 def power_point(problem: Problem, power: Power, v: Scalar) -> Point:
