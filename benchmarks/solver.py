@@ -11,7 +11,6 @@ import argparse
 import json
 import math
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -129,12 +128,25 @@ def loss_times(shape: tuple[int, int], batches: int, repeats: int, *, compiled: 
     return over_batches(make, batches, repeats)
 
 
+def peak_bytes() -> int:
+    """The peak resident memory of this process, from Linux's account of it."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) * 1024
+
+
+def reset_peak() -> int:
+    """Makes the present resident memory the peak."""
+    with open("/proc/self/clear_refs", "w") as control:
+        control.write("5")
+    return peak_bytes()
+
+
 def ten_million(repeats: int) -> dict[str, float]:
     """1e7 float32 losses against one fresh `torch.exp` over them, and the memory beyond the losses."""
     losses = noisy_losses(10_000_000, 0)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = reset_peak()
     weigh(losses, KL, KAPPA, delta=DELTA)
-    extra = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    extra = peak_bytes() - before
     solve = lambda: weigh(losses, KL, KAPPA, delta=DELTA)  # noqa: E731
     times = interleaved({"solve": solve, "exp": lambda: torch.exp(losses)}, repeats)
     return {**times, "extra_memory_over_losses": extra / (losses.numel() * 4)}

@@ -63,13 +63,20 @@ def _ones(count: int) -> Any:
     return ones
 
 
+@lru_cache(maxsize=64)
+def _uniform(size: int) -> Any:
+    mass = np.full(size, 1.0 / size)
+    mass.flags.writeable = False
+    return mass
+
+
 def _dot(array: Any, x: Any, power: int, mass: Any) -> float:
     """The sum of array * x^power * mass over a chunk."""
     if mass is not None:
         array = array * mass
     if power == 2:
         array = array * x
-    return array.dot(x if power else _ones(x.size)).item()  # type: ignore[no-any-return]
+    return float(array.dot(x if power else _ones(x.size)))
 
 
 def _moment_masses(x: Any, mass: Any) -> tuple[Any, Any, Any]:
@@ -89,7 +96,7 @@ class HostSample:
         self.streamed = losses.size > CHUNK
         if not self.streamed:
             self._x = np.subtract(losses, low, dtype=np.float64)
-            self._masses = _moment_masses(self._x, _ones(self.size) / self.size if mass is None else mass)
+            self._masses = _moment_masses(self._x, _uniform(self.size) if mass is None else mass)
 
     def chunks(self) -> Iterable[tuple[Any, Any, slice]]:
         """(shifted losses, mass or None where it is uniform, slice) of every chunk, float64."""
@@ -107,7 +114,7 @@ class HostSample:
         """The integral of every array that ``terms`` gives, times its power of the loss, under the measure."""
         if not self.streamed:
             masses = self._masses
-            return [array.dot(masses[power]).item() for array, power in terms(np, self._x)]
+            return [float(array.dot(masses[power])) for array, power in terms(np, self._x)]
         sums = [[_dot(array, x, power, mass) for array, power in terms(np, x)] for x, mass, _ in self._read()]
         scale = self.size if self.mass is None else 1.0
         return [math.fsum(column) / scale for column in zip(*sums, strict=True)]

@@ -16,8 +16,8 @@ from antidote_learn.core.arrays import HostSample
 from antidote_learn.core.budgets import budget_of, penalty_value
 from antidote_learn.core.divergences import KL, Divergence
 from antidote_learn.core.outcomes import ACCURACY, NEGLIGIBLE, SLACK, Weighing, on_floor, ratio_at, raw_fields, solution
-from antidote_learn.core.points import Problem
-from antidote_learn.core.solvers import solve_budget, solve_penalty
+from antidote_learn.core.points import Point, Problem
+from antidote_learn.core.solvers import NEAR, TOLERANCE, solve_budget, solve_penalty
 
 _NOTHING = contextlib.nullcontext()
 
@@ -37,7 +37,7 @@ def weigh_on_host(
     if not (-math.inf < low and high < math.inf):
         values, mass, keep, missing = _without_infinite(values, mass, keep)
         low, high = (float(values.min()), float(values.max())) if values.size else (math.inf, math.inf)
-    out = np.zeros(losses.numel(), np.float64 if losses.dtype == torch.float64 else np.float32)
+    out: Any = np.zeros(losses.numel(), np.float64 if losses.dtype == torch.float64 else np.float32)
     cost = _cost(f, missing)
     if values.size == 0 or (delta is not None and cost > delta * (1.0 + SLACK)):
         raw = raw_fields(math.inf, math.nan, 0.0, delta or 0.0, math.inf, f)
@@ -52,8 +52,17 @@ def weigh_on_host(
             solved = _penalised(problem, sample, penalty)
         else:
             assert delta is not None  # exactly one of the two is given
-            solved = _budgeted(problem, sample, delta, cost)
-        value = low + _write(out, keep, sample, solved.ratio) + solved.constant
+            solved = _budgeted(problem, sample, delta, cost, NEAR)
+        mass_q, expected = _write(out, keep, sample, solved.ratio)
+        if solved.unseen is not None:
+            seen = _seen(problem, solved, mass_q, expected)
+            if seen is None:
+                solved = _budgeted(problem, sample, delta or 0.0, cost, 0.0)
+                mass_q, expected = _write(out, keep, sample, solved.ratio)
+            else:
+                solved, expected = seen, expected / mass_q
+                out *= 1.0 / mass_q
+        value = low + expected + solved.constant
     return Weighing(torch.from_numpy(out), value, solved.status, f, solved.raw, measure)
 
 
@@ -100,9 +109,20 @@ class Solved(NamedTuple):
     status: Status
     raw: dict[str, Any]
     ratio: Callable[[Any], Any]
+    unseen: Point | None = None  # a point that was stepped to and not evaluated
 
 
-def _budgeted(problem: Problem, sample: HostSample, delta: float, cost: float) -> Solved:
+def _seen(problem: Problem, solved: Solved, mass: float, expected: float) -> Solved | None:
+    """An unseen point of KL, looked at through the mass and the expected loss of its weights; None if it missed."""
+    point = solved.unseen
+    assert point is not None  # only called for one
+    delta, achieved = solved.raw["delta"], -expected / mass / point.t - math.log(mass) - (point.nu + 1.0)
+    if abs(achieved - delta) > TOLERANCE * delta:
+        return None
+    return solved._replace(constant=problem.kappa * achieved, raw={**solved.raw, "achieved": achieved})
+
+
+def _budgeted(problem: Problem, sample: HostSample, delta: float, cost: float, near: float) -> Solved:
     f, kappa, low = problem.divergence, problem.kappa, sample.low
     if delta == 0.0:
         return Solved(0.0, Status.PLAIN, raw_fields(math.inf, math.nan, 0.0, 0.0, math.inf, f), np.ones_like)
@@ -112,12 +132,13 @@ def _budgeted(problem: Problem, sample: HostSample, delta: float, cost: float) -
         ratio, most, threshold = _coldest(problem, sample)
         if delta >= most * (1.0 - SLACK):
             return Solved(0.0, Status.LIMIT, raw_fields(0.0, -low, most, delta, threshold, f), ratio)
-    point = solve_budget(problem, delta, cost)
-    slack = on_floor(point.t, kappa)
+    point = solve_budget(problem, delta, cost, near)
+    slack, unseen = on_floor(point.t, kappa), f is KL and near > 0.0
     raw = solution(problem, 0.0 if slack else point.t - kappa, point, low, delta)
-    accurate = abs(raw["achieved"] - delta) <= ACCURACY * delta
+    accurate = unseen or abs(raw["achieved"] - delta) <= ACCURACY * delta
     status = Status.FLOOR if slack else Status.BUDGET if accurate else Status.INACCURATE
-    return Solved(kappa * raw["achieved"], status, raw, lambda x: ratio_at(f, x, point))
+    look = point if unseen and not slack else None
+    return Solved(kappa * raw["achieved"], status, raw, lambda x: ratio_at(f, x, point), look)
 
 
 def _penalised(problem: Problem, sample: HostSample, penalty: float) -> Solved:
@@ -182,12 +203,13 @@ def _cost(f: Divergence, rate: float) -> float:
     return math.inf if math.isinf(f.f_zero) else float(budget_of(f, rate)) if rate < 1.0 else f.max_delta
 
 
-def _write(out: Any, keep: Any, sample: HostSample, ratio: Callable[[Any], Any]) -> float:
-    """Writes B q into ``out``, a chunk at a time; rows that are not kept stay 0. Returns the expected shifted loss."""
+def _write(out: Any, keep: Any, sample: HostSample, ratio: Callable[[Any], Any]) -> tuple[float, float]:
+    """Writes B q into ``out``, a chunk at a time; rows that are not kept stay 0. Returns (mass, integral of x) of Q."""
     rows = None if keep is None else np.flatnonzero(keep)
-    expected = 0.0
-    for x, mass, part in sample.chunks():
-        share = ratio(x) if mass is None else ratio(x) * mass
+    mass = expected = 0.0
+    for x, p, part in sample.chunks():
+        share = ratio(x) if p is None else ratio(x) * p
+        mass += float(np.add.reduce(share))
         expected += float(share.dot(x))
-        out[part if rows is None else rows[part]] = share if sample.mass is None else share * out.size
-    return expected / sample.size if sample.mass is None else expected
+        out[part if rows is None else rows[part]] = share if p is None else share * out.size
+    return (mass / sample.size, expected / sample.size) if sample.mass is None else (mass, expected)

@@ -33,7 +33,7 @@ class Point(NamedTuple):
     mass: Scalar  # mean weight, 1 at the right shift
     divergence: Scalar  # D_f(Q_t || P)
     slope: Scalar  # its derivative in the variable of the search (log t for a general f)
-    drift: Scalar  # of a general f: d nu / d log t; of a power family: d log t / d v
+    drift: Scalar  # d nu / d log t; of a power family: d log t / d v
     curvature: Scalar  # of a general f: mean of 1 / f''(weights)
     bend: Scalar = None  # the second derivative of D_f in log t, where it is known
 
@@ -55,7 +55,7 @@ def kl_point(problem: Problem, t: Scalar) -> Point:
     log_z = problem.sample.log1p(z_minus_one)
     variance = (square - mean * mean) * back * back
     bend = 2.0 * variance + (third / z - mean * (3.0 * square - 2.0 * mean * mean)) * back * back * back
-    return Point(t, log_z - 1.0, 1.0, mean * back - log_z, -variance, 1.0, 1.0, bend)
+    return Point(t, log_z - 1.0, 1.0, mean * back - log_z, -variance, -mean * back, 1.0, bend)
 
 
 def power_point(problem: Problem, power: Power, v: Scalar) -> Point:

@@ -26,6 +26,7 @@ from antidote_learn.core.points import (
 )
 
 TOLERANCE = 5e-7  # of log(D_f / delta); steps converge so fast that most solves end far below it
+NEAR = 5e-3  # a residual that one Halley step brings below the tolerance
 MASS_TOLERANCE = 500.0  # of the mean weight, in units of the last place
 STALLED = 2.0  # relative width of a bracket of the shift in which digits have run out, likewise
 HOST_LIMIT = 400
@@ -78,16 +79,28 @@ def _step(ops: Sample, search: Search, bracket: Bracket, v: Scalar, point: Point
     return select(done, v, following), Bracket(low, high, limit), done
 
 
-def _find(problem: Problem, search: Search, evaluate: Callable[[Scalar], Point], length: int = DEVICE_KL) -> Point:
-    """Runs a search whose points are explicit; ``length`` is that of a loop that cannot stop early."""
+def _find(
+    problem: Problem, search: Search, evaluate: Callable[[Scalar], Point], length: int = DEVICE_KL, near: float = 0.0
+) -> Point:
+    """Runs a search whose points are explicit.
+
+    Args:
+        problem: The inner problem.
+        search: The equation.
+        evaluate: The point at v.
+        length: That of a loop that cannot stop early.
+        near: A residual from which the next step is trusted, unseen: its point has the shift only to first order.
+    """
     ops = problem.sample
     v = ops.at_least(search.start, search.floor)
     bracket = Bracket(search.floor - 1.0, search.high, ops.scalar(math.inf))
     for _ in range(HOST_LIMIT if ops.eager else length):
-        point = evaluate(v)
+        point, before = evaluate(v), v
         v, bracket, done = _step(ops, search, bracket, v, point)
         if ops.stop(done):
             break
+        if near > 0.0 and bracket.limit <= 0.5 * near:
+            return point._replace(t=ops.exp(v), nu=point.nu + point.drift * (v - before))
     return point if ops.eager else evaluate(v)
 
 
@@ -142,13 +155,14 @@ def _find_nested(problem: Problem, search: Search, temperature: Callable[[Scalar
     return state.point
 
 
-def solve_budget(problem: Problem, delta: float, cost: Scalar) -> Point:
+def solve_budget(problem: Problem, delta: float, cost: Scalar, near: float = 0.0) -> Point:
     """The point with D_f(t) = delta, or t = kappa (up to `TOLERANCE`) where the budget is not used up.
 
     Args:
         problem: The inner problem; kappa = 0 needs delta below the divergence of the tied minimum.
         delta: The budget.
         cost: What of it the missing rows cost.
+        near: For KL, a residual from which the last step is not evaluated: the caller normalises, and looks.
     """
     ops, f, kappa = problem.sample, problem.divergence, problem.kappa
     budget = ops.at_least(ops.scalar(delta) - cost, ops.tiny)
@@ -168,7 +182,7 @@ def solve_budget(problem: Problem, delta: float, cost: Scalar) -> Point:
     start = _warm(problem, budget)[0] if thin is None else math.log(thin.t)
     search = Search(residual, start, floor, high)
     if f is KL:
-        return _find(problem, search, lambda v: kl_point(problem, ops.exp(v)))
+        return _find(problem, search, lambda v: kl_point(problem, ops.exp(v)), near=near)
     return _find_nested(problem, search, ops.exp, ops.scalar(math.inf) if thin is None else thin.nu)
 
 
@@ -192,7 +206,7 @@ def _thinned(problem: Problem, delta: float, cost: Scalar) -> Point | None:
     largest = float(part.losses.max()) - part.low
     if largest == 0.0:
         return None
-    return solve_budget(problem._replace(sample=part, largest=largest), delta, cost)
+    return solve_budget(problem._replace(sample=part, largest=largest), delta, cost, NEAR)
 
 
 def _solve_power(problem: Problem, delta: float, cost: Scalar, budget: Scalar) -> Point:
