@@ -57,10 +57,11 @@ CHUNK = 8192  # fits the cache, and stays below the size from which BLAS starts 
 
 
 @lru_cache(maxsize=64)
-def _ones(count: int) -> Any:
-    ones = np.ones(count)
-    ones.flags.writeable = False
-    return ones
+def ones(count: int) -> Any:
+    """An array of ones that is shared, and cannot be written to."""
+    array = np.ones(count)
+    array.flags.writeable = False
+    return array
 
 
 @lru_cache(maxsize=64)
@@ -76,7 +77,7 @@ def _dot(array: Any, x: Any, power: int, mass: Any) -> float:
         array = array * mass
     if power == 2:
         array = array * x
-    return float(array.dot(x if power else _ones(x.size)))
+    return float(array.dot(x if power else ones(x.size)))
 
 
 def _moment_masses(x: Any, mass: Any) -> tuple[Any, Any, Any]:

@@ -17,8 +17,7 @@ class _Envelope(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, losses: Tensor, weights: Tensor, value: Tensor | float, scale: float) -> Tensor:
-        ctx.save_for_backward(weights)
-        ctx.scale, ctx.on_host = scale, not isinstance(value, Tensor)
+        ctx.weights, ctx.scale, ctx.on_host = weights, scale, not isinstance(value, Tensor)  # no part of the graph
         if isinstance(value, Tensor):
             return value.detach().clone()
         return torch.from_numpy(np.array(value, dtype=np.float64 if weights.dtype == torch.float64 else np.float32))
@@ -30,8 +29,7 @@ class _Envelope(torch.autograd.Function):
                 "the relaxed objective has no second derivatives: its weights are held fixed in the gradient; "
                 "call backward or grad without create_graph=True"
             )
-        (weights,) = ctx.saved_tensors
-        return weights * ((grad.item() if ctx.on_host else grad) * ctx.scale), None, None, None
+        return ctx.weights * ((grad.item() if ctx.on_host else grad) * ctx.scale), None, None, None
 
 
 def envelope(losses: Tensor, weights: Tensor, value: Tensor | float, scale: float) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from antidote_learn._types import Status
-from antidote_learn.core.arrays import HostSample
+from antidote_learn.core.arrays import HostSample, ones
 from antidote_learn.core.budgets import budget_of, penalty_value
 from antidote_learn.core.divergences import KL, Divergence
 from antidote_learn.core.outcomes import ACCURACY, NEGLIGIBLE, SLACK, Weighing, on_floor, ratio_at, raw_fields, solution
@@ -119,7 +119,8 @@ def _seen(problem: Problem, solved: Solved, mass: float, expected: float) -> Sol
     delta, achieved = solved.raw["delta"], -expected / mass / point.t - math.log(mass) - (point.nu + 1.0)
     if abs(achieved - delta) > TOLERANCE * delta:
         return None
-    return solved._replace(constant=problem.kappa * achieved, raw={**solved.raw, "achieved": achieved})
+    solved.raw["achieved"] = achieved
+    return Solved(problem.kappa * achieved, *solved[1:])
 
 
 def _budgeted(problem: Problem, sample: HostSample, delta: float, cost: float, near: float) -> Solved:
@@ -209,7 +210,7 @@ def _write(out: Any, keep: Any, sample: HostSample, ratio: Callable[[Any], Any])
     mass = expected = 0.0
     for x, p, part in sample.chunks():
         share = ratio(x) if p is None else ratio(x) * p
-        mass += float(np.add.reduce(share))
+        mass += float(share.dot(ones(x.size)))
         expected += float(share.dot(x))
         out[part if rows is None else rows[part]] = share if p is None else share * out.size
     return (mass / sample.size, expected / sample.size) if sample.mass is None else (mass, expected)

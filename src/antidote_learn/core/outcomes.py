@@ -37,8 +37,14 @@ def field_dtype(losses: Tensor) -> torch.dtype:
 
 def raw_fields(lam: Any, rho: Any, achieved: Any, delta: Any, threshold: Any, f: Divergence) -> dict[str, Any]:
     """The numbers of a solution, in the precision of the solve; r_max is computed when it is asked for."""
-    raw = {"lam": lam, "rho": None if f is KL else rho, "achieved": achieved, "delta": delta, "threshold": threshold}
-    return {**raw, "r_max": lambda: rate_from_delta(delta, f)}
+    return {
+        "lam": lam,
+        "rho": None if f is KL else rho,
+        "achieved": achieved,
+        "delta": delta,
+        "threshold": threshold,
+        "r_max": lambda: rate_from_delta(delta, f),
+    }
 
 
 def solution(problem: Problem, lam: Any, point: Point, low: Any, delta: Any, r_max: Any = None) -> dict[str, Any]:
@@ -47,7 +53,9 @@ def solution(problem: Problem, lam: Any, point: Point, low: Any, delta: Any, r_m
     rho = point.nu * t - low
     threshold = -rho - t * f.vanishing_score if math.isfinite(f.vanishing_score) else math.inf
     raw = raw_fields(lam, rho, problem.sample.at_least(point.divergence, 0.0), delta, threshold, f)
-    return raw if r_max is None else {**raw, "r_max": r_max}
+    if r_max is not None:
+        raw["r_max"] = r_max
+    return raw
 
 
 def ratio_at(f: Divergence, x: Any, point: Point) -> Any:

@@ -30,7 +30,7 @@ NEAR = 5e-3  # a residual that one Halley step brings below the tolerance
 MASS_TOLERANCE = 500.0  # of the mean weight, in units of the last place
 STALLED = 2.0  # relative width of a bracket of the shift in which digits have run out, likewise
 HOST_LIMIT = 400
-DEVICE_KL, DEVICE_POWER, DEVICE_NESTED = 16, 40, 96  # a device loop never stops early
+DEVICE_KL, DEVICE_KL_COLD, DEVICE_POWER, DEVICE_NESTED = 12, 16, 40, 96  # a device loop never stops early
 THIN_ABOVE, THIN_TO, THIN_BY = 2 * CHUNK, CHUNK, 64
 DEPTH = 40.0  # how far below the smallest gap between two losses log t may fall when kappa = 0
 SMALL_BUDGET = 1e-4  # below it the explicit D_f of a power family has lost too many digits
@@ -80,7 +80,11 @@ def _step(ops: Sample, search: Search, bracket: Bracket, v: Scalar, point: Point
 
 
 def _find(
-    problem: Problem, search: Search, evaluate: Callable[[Scalar], Point], length: int = DEVICE_KL, near: float = 0.0
+    problem: Problem,
+    search: Search,
+    evaluate: Callable[[Scalar], Point],
+    length: int = DEVICE_KL_COLD,
+    near: float = 0.0,
 ) -> Point:
     """Runs a search whose points are explicit.
 
@@ -100,7 +104,7 @@ def _find(
         if ops.stop(done):
             break
         if near > 0.0 and bracket.limit <= 0.5 * near:
-            return point._replace(t=ops.exp(v), nu=point.nu + point.drift * (v - before))
+            return Point(ops.exp(v), point.nu + point.drift * (v - before), *point[2:])
     return point if ops.eager else evaluate(v)
 
 
@@ -182,7 +186,9 @@ def solve_budget(problem: Problem, delta: float, cost: Scalar, near: float = 0.0
     start = _warm(problem, budget)[0] if thin is None else math.log(thin.t)
     search = Search(residual, start, floor, high)
     if f is KL:
-        return _find(problem, search, lambda v: kl_point(problem, ops.exp(v)), near=near)
+        return _find(
+            problem, search, lambda v: kl_point(problem, ops.exp(v)), DEVICE_KL if kappa > 0.0 else DEVICE_KL_COLD, near
+        )
     return _find_nested(problem, search, ops.exp, ops.scalar(math.inf) if thin is None else thin.nu)
 
 

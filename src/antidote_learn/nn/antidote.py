@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +20,6 @@ from antidote_learn.nn.elements import Elements, combine, cross_entropy_elements
 
 REDUCTIONS = ("mean", "sum", "none")
 _TINY = torch.finfo(torch.float32).tiny
-_NOTHING = contextlib.nullcontext()
 
 
 class AntidoteLoss(nn.Module):
@@ -115,19 +113,22 @@ class AntidoteLoss(nn.Module):
 
     def elements(self, input: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Elements:
         """The base loss of every element and the reference measure, outside autocast, in at least float32."""
-        with _without_autocast(input):
+        if _autocasts(input):
+            with torch.autocast(input.device.type, enabled=False):
+                return self.elements(input, target, sample_weight)
+        if isinstance(input, Tensor):
             input = _at_least_float32(input)
-            if self.is_cross_entropy:
-                return cross_entropy_elements(
-                    input,
-                    target,
-                    sample_weight,
-                    weight=self.weight,
-                    ignore_index=self.ignore_index,
-                    label_smoothing=self.label_smoothing,
-                )
-            losses = _at_least_float32(_checked(self.base_loss(input, target)))
-            return Elements.of(losses, combine(None, sample_weight, losses.shape, losses.dtype))
+        if self.is_cross_entropy:
+            return cross_entropy_elements(
+                input,
+                target,
+                sample_weight,
+                weight=self.weight,
+                ignore_index=self.ignore_index,
+                label_smoothing=self.label_smoothing,
+            )
+        losses = _at_least_float32(_checked(self.base_loss(input, target)))
+        return Elements.of(losses, combine(None, sample_weight, losses.shape, losses.dtype))
 
     def weigh(self, losses: Tensor, measure: Tensor | None) -> Weighing:
         """Solves the inner problem for flat losses, with the loss's own budget."""
@@ -227,11 +228,9 @@ def _at_least_float32(x: Tensor) -> Tensor:
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
-def _without_autocast(x: Tensor) -> contextlib.AbstractContextManager[Any]:
-    kind = x.device.type
-    if kind == "meta" or not torch.is_autocast_enabled(kind):
-        return _NOTHING
-    return torch.autocast(kind, enabled=False)
+def _autocasts(x: Any) -> bool:
+    """Whether autocast is on where x is."""
+    return isinstance(x, Tensor) and x.device.type != "meta" and torch.is_autocast_enabled(x.device.type)
 
 
 def _nothing(measure: Tensor) -> bool:

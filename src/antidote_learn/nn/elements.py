@@ -58,7 +58,8 @@ def check_target(input: Tensor, target: Tensor) -> bool:
                 "class indices must be integers"
             )
         return False
-    wanted = input.shape[:1] + input.shape[2:] if input.dim() > 1 else torch.Size()
+    shape = input.shape
+    wanted = shape[:1] if len(shape) == 2 else shape[:1] + shape[2:] if len(shape) > 1 else torch.Size()
     if target.shape != wanted or target.dtype == torch.bool:
         raise ValueError(
             f"target must hold class indices of shape {tuple(wanted)} for an input of shape {tuple(input.shape)}, "
