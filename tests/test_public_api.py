@@ -184,7 +184,7 @@ MEMBERS = {
     "AntidoteLoss": {"forward", "relax", "last", "elements", "weigh", "remember", "extra_repr"},
     "Relaxed": {
         "value", "weights", "lam", "rho", "achieved", "delta", "status", "divergence", "residual", "r_max", "threshold",
-        "ess", "forgotten", "detach", "raw", "mass",
+        "ess", "forgotten", "detach", "raw", "mass", "scope", "total",
     },
     "NoiseRate": {
         "rate", "low", "high", "per_class", "identifiable", "agreement", "instability", "anchors",

@@ -206,4 +206,4 @@ def _pick(condition: torch.Tensor, yes: Any, no: Any) -> Any:
     """`torch.where` over (nested) named tuples of numbers."""
     if isinstance(yes, tuple):
         return type(yes)(*(_pick(condition, a, b) for a, b in zip(yes, no, strict=True)))
-    return torch.where(condition, yes, no)
+    return None if yes is None else torch.where(condition, yes, no)

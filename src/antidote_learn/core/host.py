@@ -17,7 +17,7 @@ from antidote_learn.core.budgets import budget_of, penalty_value
 from antidote_learn.core.divergences import KL, Divergence
 from antidote_learn.core.outcomes import ACCURACY, NEGLIGIBLE, SLACK, Weighing, on_floor, ratio_at, raw_fields, solution
 from antidote_learn.core.points import Point, Problem
-from antidote_learn.core.solvers import NEAR, TOLERANCE, solve_budget, solve_penalty
+from antidote_learn.core.solvers import NEAR, SEEN, solve_budget, solve_penalty
 
 _NOTHING = contextlib.nullcontext()
 
@@ -53,17 +53,8 @@ def weigh_on_host(
         else:
             assert delta is not None  # exactly one of the two is given
             solved = _budgeted(problem, sample, delta, cost, NEAR)
-        mass_q, expected = _write(out, keep, sample, solved.ratio)
-        if solved.unseen is not None:
-            seen = _seen(problem, solved, mass_q, expected)
-            if seen is None:
-                solved = _budgeted(problem, sample, delta or 0.0, cost, 0.0)
-                mass_q, expected = _write(out, keep, sample, solved.ratio)
-            else:
-                solved, expected = seen, expected / mass_q
-                out *= 1.0 / mass_q
-        value = low + expected + solved.constant
-    return Weighing(torch.from_numpy(out), value, solved.status, f, solved.raw, measure)
+        solved, expected = _written(problem, sample, solved, cost, out, keep)
+    return Weighing(torch.from_numpy(out), low + expected + solved.constant, solved.status, f, solved.raw, measure)
 
 
 def _quiet(f: Divergence, kappa: float, largest: float) -> contextlib.AbstractContextManager[Any]:
@@ -112,15 +103,25 @@ class Solved(NamedTuple):
     unseen: Point | None = None  # a point that was stepped to and not evaluated
 
 
-def _seen(problem: Problem, solved: Solved, mass: float, expected: float) -> Solved | None:
-    """An unseen point of KL, looked at through the mass and the expected loss of its weights; None if it missed."""
+def _written(
+    problem: Problem, sample: HostSample, solved: Solved, cost: float, out: Any, keep: Any
+) -> tuple[Solved, float]:
+    """Writes the weights; (the case, expected shifted loss).
+
+    An unseen point of KL is seen here, through the mass and the mean loss of its weights. If it missed the budget it is
+    solved for once more, without a step that is taken on trust.
+    """
+    mass, expected = _write(out, keep, sample, solved.ratio)
     point = solved.unseen
-    assert point is not None  # only called for one
-    delta, achieved = solved.raw["delta"], -expected / mass / point.t - math.log(mass) - (point.nu + 1.0)
-    if abs(achieved - delta) > TOLERANCE * delta:
-        return None
+    if point is None:
+        return solved, expected
+    delta, expected = solved.raw["delta"], expected / mass
+    achieved = -expected / point.t - math.log(mass) - (point.nu + 1.0)
+    if abs(achieved - delta) > SEEN * delta:
+        return _written(problem, sample, _budgeted(problem, sample, delta, cost, 0.0), cost, out, keep)
+    out *= 1.0 / mass
     solved.raw["achieved"] = achieved
-    return Solved(problem.kappa * achieved, *solved[1:])
+    return Solved(problem.kappa * achieved, *solved[1:]), expected
 
 
 def _budgeted(problem: Problem, sample: HostSample, delta: float, cost: float, near: float) -> Solved:
@@ -134,12 +135,12 @@ def _budgeted(problem: Problem, sample: HostSample, delta: float, cost: float, n
         if delta >= most * (1.0 - SLACK):
             return Solved(0.0, Status.LIMIT, raw_fields(0.0, -low, most, delta, threshold, f), ratio)
     point = solve_budget(problem, delta, cost, near)
-    slack, unseen = on_floor(point.t, kappa), f is KL and near > 0.0
+    slack = on_floor(point.t, kappa)
+    unseen = f is KL and near > 0.0 and not slack
     raw = solution(problem, 0.0 if slack else point.t - kappa, point, low, delta)
     accurate = unseen or abs(raw["achieved"] - delta) <= ACCURACY * delta
     status = Status.FLOOR if slack else Status.BUDGET if accurate else Status.INACCURATE
-    look = point if unseen and not slack else None
-    return Solved(kappa * raw["achieved"], status, raw, lambda x: ratio_at(f, x, point), look)
+    return Solved(kappa * raw["achieved"], status, raw, lambda x: ratio_at(f, x, point), point if unseen else None)
 
 
 def _penalised(problem: Problem, sample: HostSample, penalty: float) -> Solved:

@@ -25,8 +25,10 @@ from antidote_learn.core.points import (
     spread,
 )
 
-TOLERANCE = 5e-7  # of log(D_f / delta); steps converge so fast that most solves end far below it
-NEAR = 5e-3  # a residual that one Halley step brings below the tolerance
+TOLERANCE = 1e-9  # of log(D_f / delta)
+NEAR = 5e-3  # a residual of KL after which one Halley step suffices, by `SEEN`
+SEEN = 2e-7  # by how much of delta a point that was not evaluated may miss it
+OFF_FLOOR = 1e-5  # closer to the floor than this every step is evaluated
 MASS_TOLERANCE = 500.0  # of the mean weight, in units of the last place
 STALLED = 2.0  # relative width of a bracket of the shift in which digits have run out, likewise
 HOST_LIMIT = 400
@@ -103,7 +105,7 @@ def _find(
         v, bracket, done = _step(ops, search, bracket, v, point)
         if ops.stop(done):
             break
-        if near > 0.0 and bracket.limit <= 0.5 * near:
+        if near > 0.0 and bracket.limit <= 0.5 * near and v > search.floor + OFF_FLOOR:
             return Point(ops.exp(v), point.nu + point.drift * (v - before), *point[2:])
     return point if ops.eager else evaluate(v)
 
