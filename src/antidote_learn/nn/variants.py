@@ -40,6 +40,21 @@ class _Variant(nn.Module):
         raise NotImplementedError("every variant has an objective of its own")
 
 
+class _Budgeted(_Variant):
+    """A variant of a given budget."""
+
+    def __init__(
+        self,
+        delta: float,
+        *,
+        kappa: float = 0.05,
+        divergence: Divergence | str = "kl",
+        base_loss: str | PerSampleLoss | nn.Module = "ce",
+    ) -> None:
+        super().__init__(kappa, divergence, base_loss)
+        self.delta = check_number("delta", delta, 0.0)
+
+
 class LaggedLambda(_Variant):
     """G_KL with the multiplier of the previous batch, solved after the step, as the authors' released code does.
 
@@ -77,7 +92,7 @@ class _Ascent(torch.autograd.Function):
         return -grad
 
 
-class GradientLambda(_Variant):
+class GradientLambda(_Budgeted):
     """G_f with multipliers that are parameters and ascend while the network descends.
 
     Give ``parameters()`` of this module to an optimiser beside the network's.
@@ -98,8 +113,7 @@ class GradientLambda(_Variant):
         base_loss: str | PerSampleLoss | nn.Module = "ce",
     ) -> None:
         """The multiplier lam starts at 0.1 and rho at -5, as in the authors' code."""
-        super().__init__(kappa, divergence, base_loss)
-        self.delta = check_number("delta", delta, 0.0)
+        super().__init__(delta, kappa=kappa, divergence=divergence, base_loss=base_loss)
         self.lam = nn.Parameter(torch.tensor(LAMBDA_START))
         self.rho = None if self.divergence is KL else nn.Parameter(torch.tensor(-5.0))
 
@@ -152,7 +166,7 @@ class LearnedBudget(_Variant):
         return relaxed.value - slope + price
 
 
-class Interpolated(_Variant):
+class Interpolated(_Budgeted):
     """The ablation's mix: share * ANTIDOTE + (1 - share) * mean of the base loss.
 
     Args:
@@ -173,10 +187,10 @@ class Interpolated(_Variant):
         base_loss: str | PerSampleLoss | nn.Module = "ce",
     ) -> None:
         """Checks and stores."""
-        super().__init__(kappa, divergence, base_loss)
+        super().__init__(delta, kappa=kappa, divergence=divergence, base_loss=base_loss)
         if not 0.0 <= share <= 1.0:
             raise ValueError(f"share must be in [0, 1], got {share!r}")
-        self.share, self.delta = share, check_number("delta", delta, 0.0)
+        self.share = share
 
     def objective(self, losses: Tensor) -> Tensor:
         """The convex combination."""
@@ -184,7 +198,7 @@ class Interpolated(_Variant):
         return self.share * relaxed.value + (1.0 - self.share) * losses.mean()
 
 
-class MaxSide(_Variant):
+class MaxSide(_Budgeted):
     """The opposite sign: max over Q of E_Q[L] - kappa D_f(Q || P) in the ball, distributionally robust optimisation.
 
     It puts its weight on the largest losses, which the paper argues against for noisy labels.
@@ -195,18 +209,6 @@ class MaxSide(_Variant):
         divergence: A record or a name.
         base_loss: As for `AntidoteLoss`.
     """
-
-    def __init__(
-        self,
-        delta: float,
-        *,
-        kappa: float = 0.05,
-        divergence: Divergence | str = "kl",
-        base_loss: str | PerSampleLoss | nn.Module = "ce",
-    ) -> None:
-        """Checks and stores."""
-        super().__init__(kappa, divergence, base_loss)
-        self.delta = check_number("delta", delta, 0.0)
 
     def objective(self, losses: Tensor) -> Tensor:
         """-relax(-L)."""
