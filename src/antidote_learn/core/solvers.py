@@ -197,12 +197,12 @@ def solve_budget(problem: Problem, delta: float, cost: Scalar, near: float = 0.0
 def _warm(problem: Problem, budget: Scalar) -> tuple[Scalar, Scalar]:
     """(log t, mean loss) to start from: D_f is about v^2 / 2 - g v^3 / 3, v = deviation / t, g the losses' skewness.
 
-    The factor is that of exponentially distributed losses, where D_f is known; it only matters for speed.
+    The factor only matters for speed; it was taken from losses of six shapes at rates from 0.1 to 0.6.
     """
     ops = problem.sample
     mean, variance, skewness = spread(problem)
     skewness = ops.at_least(2.0 - ops.at_least(2.0 - skewness, 0.0), 0.0)
-    return 0.5 * ops.log(variance / (2.0 * budget)) - 0.42 * skewness * (2.0 * budget) ** 0.5, mean
+    return 0.5 * ops.log(variance / (2.0 * budget)) - 0.5 * skewness * (2.0 * budget) ** 0.5, mean
 
 
 def _thinned(problem: Problem, delta: float, cost: Scalar) -> Point | None:
