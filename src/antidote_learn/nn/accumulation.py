@@ -31,6 +31,9 @@ def accumulate(
     batch norm see one pass. Averaging the objectives of micro-batches instead is another, weaker objective. Under a
     process group the joined batch is the global one; gradients of a DDP model are synchronised in the last micro-batch.
 
+    Every process must have the same number of micro-batches if the model has buffers, since DDP broadcasts them in each
+    forward pass; the micro-batches themselves may differ in size.
+
     Args:
         loss: The objective, in training mode, with reduction "mean" or "sum".
         model: Called with the first entry of each micro-batch.
