@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ LAMBDA_START = 0.1
 LAMBDA_RESET = 0.01
 
 
-class _Variant(nn.Module):
+class _Variant(nn.Module, ABC):
     """A base loss for each sample, and an objective over them in training; the plain mean in ``eval()``."""
 
     def __init__(self, kappa: float, divergence: Divergence | str, base_loss: str | PerSampleLoss | nn.Module) -> None:
@@ -35,9 +36,9 @@ class _Variant(nn.Module):
         """The objective of a batch of losses."""
         return self.objective(losses) if self.training else losses.mean()
 
+    @abstractmethod
     def objective(self, losses: Tensor) -> Tensor:
         """The training objective."""
-        raise NotImplementedError("every variant has an objective of its own")
 
 
 class _Budgeted(_Variant):
