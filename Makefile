@@ -50,7 +50,7 @@ clean:
 # Environments. A stamp file says that the installation went through with the present requirements.
 $(VENV)/.demo: $(REQUIREMENTS)
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP_INSTALL) --editable '.[demo]'
+	$(BIN)/python $(PIP_INSTALL) --editable .
 	touch $@
 
 $(VENV)/.dev: $(REQUIREMENTS)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from antidote_learn.core.divergences import Divergence
 
 PerSampleLoss = Callable[[Tensor, Tensor], Tensor]
@@ -139,3 +145,85 @@ class Relaxed:
     def detach(self) -> Relaxed:
         """The same with a value that carries no gradient."""
         return replace(self, value=self.value.detach())
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """Images that stay on disk: ``root / names[i]`` is decoded to RGB, resized and centre-cropped to (size, size)."""
+
+    root: Path
+    names: tuple[str, ...]
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+Inputs = Union["NDArray[np.uint8]", "NDArray[np.float32]", "DataFrame", ImageFiles]
+"""(N, C, H, W) uint8 images, (N, D) float32 features, a table of feature columns, or image files."""
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """A data set, whatever its source.
+
+    Attributes:
+        name: What the source calls it: a built-in name, or the file's or folder's own.
+        inputs: Of the N training samples.
+        labels: (N,) int64, as given: what training may see before noise is added.
+        classes: The class names; label k is ``classes[k]``.
+        clean_labels: (N,) int64, the truth where it is known, else None.
+        test_inputs: Of the test samples; None where the source has none.
+        test_labels: (M,) int64; None where the source has none.
+        test_is_clean: Whether the test labels are the truth.
+        text: The columns of a table that hold text, where the user named them.
+        notes: What the user should hear: files that were left out, and the like.
+    """
+
+    name: str
+    inputs: Inputs
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+    clean_labels: NDArray[np.int64] | None = None
+    test_inputs: Inputs | None = None
+    test_labels: NDArray[np.int64] | None = None
+    test_is_clean: bool = False
+    text: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyLabels:
+    """Labels with noise, and the truth beside them.
+
+    Attributes:
+        labels: (N,) int64, what training sees.
+        clean_labels: (N,) int64, the truth.
+        transition: (K, K), transition[i, j] = P(noisy = j | clean = i) as it was drawn.
+        expected: The rate that the generator was asked for, over all samples.
+        spec: The noise as it was asked for, "symmetric:0.4".
+        seed: Of the generator; None where nothing is drawn (human labels).
+    """
+
+    labels: NDArray[np.int64]
+    clean_labels: NDArray[np.int64]
+    transition: NDArray[np.float64]
+    expected: float
+    spec: str
+    seed: int | None
+
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        """(N,), where the label is wrong."""
+        mask: NDArray[np.bool_] = self.labels != self.clean_labels
+        return mask
+
+    @property
+    def rate(self) -> float:
+        """The realised rate: the share of labels that are wrong."""
+        return float(self.mask.mean()) if self.labels.size else 0.0
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the labels as little-endian int64: two runs with the same hash saw the same labels."""
+        return hashlib.sha256(self.labels.astype("<i8").tobytes()).hexdigest()

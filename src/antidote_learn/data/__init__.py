@@ -1,0 +1,1 @@
+"""Data sets, label noise, preprocessing and batches."""
