@@ -34,6 +34,12 @@ class Sample(Protocol):
     def integrate(self, terms: Terms) -> list[Scalar]:
         """The integral of every array that ``terms`` gives, times its power of the loss, under the measure."""
 
+    def moments(self) -> tuple[Scalar, Scalar, Scalar]:
+        """The integrals of x, x^2 and x^3."""
+
+    def tilted(self, back: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+        """With g = exp(back x): the integrals of g - 1, g x, g x^2 and g x^3."""
+
     def smallest_positive(self) -> Scalar:
         """The smallest shifted loss that is not zero."""
 
@@ -80,10 +86,27 @@ def _dot(array: Any, x: Any, power: int, mass: Any) -> float:
     return float(array.dot(x if power else ones(x.size)))
 
 
-def _moment_masses(x: Any, mass: Any) -> tuple[Any, Any, Any]:
-    """The measure times the powers 0, 1 and 2 of the loss."""
-    first = mass * x
-    return mass, first, first * x
+def _powers(x: Any, mass: Any) -> Any:
+    """(3, B), the measure times the powers 1, 2 and 3 of the loss."""
+    powers = np.empty((3, x.size))
+    np.multiply(mass, x, powers[0])
+    np.multiply(powers[0], x, powers[1])
+    np.multiply(powers[1], x, powers[2])
+    return powers
+
+
+def _raised(xp: Any, x: Any) -> tuple[tuple[Any, int], ...]:
+    return (x, 0), (x, 1), (x, 2)
+
+
+def _tilt(back: Scalar) -> Terms:
+    def terms(xp: Any, x: Any) -> tuple[tuple[Any, int], ...]:
+        e = xp.expm1(x * back)
+        g = e + 1.0
+        gx = g * x
+        return (e, 0), (g, 1), (gx, 1), (gx, 2)
+
+    return terms
 
 
 class HostSample:
@@ -97,7 +120,8 @@ class HostSample:
         self.streamed = losses.size > CHUNK
         if not self.streamed:
             self._x = np.subtract(losses, low, dtype=np.float64)
-            self._masses = _moment_masses(self._x, _uniform(self.size) if mass is None else mass)
+            self._mass = _uniform(self.size) if mass is None else mass
+            self._powers = _powers(self._x, self._mass)
 
     def chunks(self) -> Iterable[tuple[Any, Any, slice]]:
         """(shifted losses, mass or None where it is uniform, slice) of every chunk, float64."""
@@ -114,11 +138,24 @@ class HostSample:
     def integrate(self, terms: Terms) -> list[float]:
         """The integral of every array that ``terms`` gives, times its power of the loss, under the measure."""
         if not self.streamed:
-            masses = self._masses
+            masses = (self._mass, *self._powers)
             return [float(array.dot(masses[power])) for array, power in terms(np, self._x)]
         sums = [[_dot(array, x, power, mass) for array, power in terms(np, x)] for x, mass, _ in self._read()]
         scale = self.size if self.mass is None else 1.0
         return [math.fsum(column) / scale for column in zip(*sums, strict=True)]
+
+    def moments(self) -> tuple[float, float, float]:
+        """The integrals of x, x^2 and x^3."""
+        if self.streamed:
+            return tuple(self.integrate(_raised))  # type: ignore[return-value]
+        return self._powers.dot(ones(self.size)).tolist()  # type: ignore[no-any-return]
+
+    def tilted(self, back: float) -> tuple[float, float, float, float]:
+        """With g = exp(back x): the integrals of g - 1, g x, g x^2 and g x^3."""
+        if self.streamed:
+            return tuple(self.integrate(_tilt(back)))  # type: ignore[return-value]
+        e = np.expm1(self._x * back)
+        return float(e.dot(self._mass)), *self._powers.dot(e + 1.0).tolist()
 
     def smallest_positive(self) -> float:
         """The smallest shifted loss that is not zero."""
@@ -166,11 +203,20 @@ class DeviceSample:
     def __init__(self, x: torch.Tensor, mass: torch.Tensor) -> None:
         self.x, self.mass, self.size = x, mass, x.numel()
         self.eps, self.tiny = torch.finfo(x.dtype).eps, max(1e-300, 2.0 * torch.finfo(x.dtype).tiny)
-        self._masses = _moment_masses(x, mass)
+        first = mass * x
+        self._masses = mass, first, first * x
 
     def integrate(self, terms: Terms) -> list[torch.Tensor]:
         """The integral of every array that ``terms`` gives, times its power of the loss, under the measure."""
         return [(array * self._masses[power]).sum() for array, power in terms(torch, self.x)]
+
+    def moments(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The integrals of x, x^2 and x^3."""
+        return tuple(self.integrate(_raised))  # type: ignore[return-value]
+
+    def tilted(self, back: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """With g = exp(back x): the integrals of g - 1, g x, g x^2 and g x^3."""
+        return tuple(self.integrate(_tilt(back)))  # type: ignore[return-value]
 
     def smallest_positive(self) -> torch.Tensor:
         """The smallest shifted loss that is not zero."""
@@ -205,5 +251,6 @@ class DeviceSample:
 def _pick(condition: torch.Tensor, yes: Any, no: Any) -> Any:
     """`torch.where` over (nested) named tuples of numbers."""
     if isinstance(yes, tuple):
-        return type(yes)(*(_pick(condition, a, b) for a, b in zip(yes, no, strict=True)))
+        picked = [_pick(condition, a, b) for a, b in zip(yes, no, strict=True)]
+        return tuple(picked) if type(yes) is tuple else type(yes)(*picked)
     return None if yes is None else torch.where(condition, yes, no)

@@ -32,11 +32,11 @@ def weigh_on_host(
     if mass is not None and not mass.all():
         keep = mass > 0.0
         values, mass = values[keep], mass[keep]
-    low, high = float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
+    low, high = _range(values)
     missing = 0.0
     if not (-math.inf < low and high < math.inf):
         values, mass, keep, missing = _without_infinite(values, mass, keep)
-        low, high = (float(values.min()), float(values.max())) if values.size else (math.inf, math.inf)
+        low, high = _range(values) if values.size else (math.inf, math.inf)
     out: Any = np.zeros(losses.numel(), np.float64 if losses.dtype == torch.float64 else np.float32)
     cost = _cost(f, missing)
     if values.size == 0 or (delta is not None and cost > delta * (1.0 + SLACK)):
@@ -53,8 +53,13 @@ def weigh_on_host(
         else:
             assert delta is not None  # exactly one of the two is given
             solved = _budgeted(problem, sample, delta, cost, NEAR)
-        solved, expected = _written(problem, sample, solved, cost, out, keep)
-    return Weighing(torch.from_numpy(out), low + expected + solved.constant, solved.status, f, solved.raw, measure)
+        constant, status, raw, expected = _written(problem, sample, solved, cost, out, keep)
+    return Weighing(torch.from_numpy(out), low + expected + constant, status, f, raw, measure)
+
+
+def _range(values: Any) -> tuple[float, float]:
+    """The smallest and the largest value, NaN if there is one; `argmin` is NumPy's quickest way for a small array."""
+    return values.item(values.argmin()), values.item(values.argmax())
 
 
 def _quiet(f: Divergence, kappa: float, largest: float) -> contextlib.AbstractContextManager[Any]:
@@ -105,23 +110,22 @@ class Solved(NamedTuple):
 
 def _written(
     problem: Problem, sample: HostSample, solved: Solved, cost: float, out: Any, keep: Any
-) -> tuple[Solved, float]:
-    """Writes the weights; (the case, expected shifted loss).
+) -> tuple[float, Status, dict[str, Any], float]:
+    """Writes the weights; (constant, status, raw numbers, expected shifted loss).
 
     An unseen point of KL is seen here, through the mass and the mean loss of its weights. If it missed the budget it is
     solved for once more, without a step that is taken on trust.
     """
-    mass, expected = _write(out, keep, sample, solved.ratio)
-    point = solved.unseen
-    if point is None:
-        return solved, expected
-    delta, expected = solved.raw["delta"], expected / mass
-    achieved = -expected / point.t - math.log(mass) - (point.nu + 1.0)
-    if abs(achieved - delta) > SEEN * delta:
-        return _written(problem, sample, _budgeted(problem, sample, delta, cost, 0.0), cost, out, keep)
-    out *= 1.0 / mass
-    solved.raw["achieved"] = achieved
-    return Solved(problem.kappa * achieved, *solved[1:]), expected
+    constant, status, raw, ratio, point = solved
+    mass, expected = _write(out, keep, sample, ratio)
+    if point is not None:
+        delta, expected = raw["delta"], expected / mass
+        raw["achieved"] = achieved = -expected / point.t - math.log(mass) - (point.nu + 1.0)
+        if abs(achieved - delta) > SEEN * delta:
+            return _written(problem, sample, _budgeted(problem, sample, delta, cost, 0.0), cost, out, keep)
+        out *= 1.0 / mass
+        constant = problem.kappa * achieved
+    return constant, status, raw, expected
 
 
 def _budgeted(problem: Problem, sample: HostSample, delta: float, cost: float, near: float) -> Solved:

@@ -38,24 +38,25 @@ class Point(NamedTuple):
     bend: Scalar = None  # the second derivative of D_f in log t, where it is known
 
 
-def kl_point(problem: Problem, t: Scalar) -> Point:
-    """KL at temperature t, where the shift is a log-mean-exp (eq:KL_weights)."""
+def kl_moments(sample: Sample, missing: Scalar, t: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar, Scalar]:
+    """KL at temperature t: (log of the mean of exp(-x/t), mean x/t, D, and its two derivatives in log t).
+
+    The shift is a log-mean-exp (eq:KL_weights).
+    """
     back = -1.0 / t
+    z_minus_one, first, second, third = sample.tilted(back)
+    z_minus_one = z_minus_one - missing
+    scale = back / (1.0 + z_minus_one)
+    mean, square, log_z = first * scale, second * scale * back, sample.log1p(z_minus_one)
+    variance = square - mean * mean
+    bend = 2.0 * variance + third * scale * back * back - mean * (3.0 * square - 2.0 * mean * mean)
+    return log_z, -mean, mean - log_z, -variance, bend
 
-    def terms(xp: Any, x: Any) -> Integrands:
-        e = xp.expm1(x * back)
-        g = e + 1.0
-        gx = g * x
-        return (e, 0), (g, 1), (gx, 1), (gx, 2)
 
-    z_minus_one, first, second, third = problem.sample.integrate(terms)
-    z_minus_one = z_minus_one - problem.missing
-    z = 1.0 + z_minus_one
-    mean, square = first / z, second / z
-    log_z = problem.sample.log1p(z_minus_one)
-    variance = (square - mean * mean) * back * back
-    bend = 2.0 * variance + (third / z - mean * (3.0 * square - 2.0 * mean * mean)) * back * back * back
-    return Point(t, log_z - 1.0, 1.0, mean * back - log_z, -variance, -mean * back, 1.0, bend)
+def kl_point(problem: Problem, t: Scalar) -> Point:
+    """KL at temperature t."""
+    log_z, mean, divergence, slope, bend = kl_moments(problem.sample, problem.missing, t)
+    return Point(t, log_z - 1.0, 1.0, divergence, slope, mean, 1.0, bend)
 
 
 def power_point(problem: Problem, power: Power, v: Scalar) -> Point:
@@ -113,7 +114,7 @@ def shift_bracket(problem: Problem, t: Scalar) -> tuple[Scalar, Scalar]:
 
 def spread(problem: Problem) -> tuple[Scalar, Scalar, Scalar]:
     """(mean, Var / f''(1), skewness) of the shifted losses: D_f is about half of the second over t^2 for large t."""
-    mean, square, cube = problem.sample.integrate(lambda xp, x: ((x, 0), (x, 1), (x, 2)))
+    mean, square, cube = problem.sample.moments()
     variance = problem.sample.at_least(square - mean * mean, problem.sample.tiny)
     third = cube - mean * (3.0 * square - 2.0 * mean * mean)
     return mean, variance * problem.divergence.curvature_one, third / variance / variance**0.5

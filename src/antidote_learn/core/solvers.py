@@ -19,6 +19,7 @@ from antidote_learn.core.points import (
     Point,
     Problem,
     general_point,
+    kl_moments,
     kl_point,
     power_point,
     shift_bracket,
@@ -48,23 +49,23 @@ class Search(NamedTuple):
     high: Scalar
 
 
-class Bracket(NamedTuple):
-    """Where the root is, and what the next residual must stay below for a step to be trusted."""
-
-    low: Scalar
-    high: Scalar
-    limit: Scalar
+Bracket = tuple[Scalar, Scalar, Scalar]  # low and high end, and what the next residual must stay below to be trusted
 
 
-def _step(ops: Sample, search: Search, bracket: Bracket, v: Scalar, point: Point) -> tuple[Scalar, Bracket, Any]:
+def _step(
+    ops: Sample,
+    v: Scalar,
+    floor: Scalar,
+    bracket: Bracket,
+    residual: tuple[Scalar, Scalar, Scalar],
+) -> tuple[Scalar, Bracket, Any]:
     """One Halley step (Newton where the second derivative is unknown), or a bisection where that fails.
 
     Returns (v, bracket, whether v is the root). A step fails where it leaves the bracket or where the residual was not
     halved. A residual that is not positive at the floor has its root there (Case 1 of app:bisection_KL: lam = 0).
     """
-    residual, _, floor, _ = search
     select, at_least = ops.select, ops.at_least
-    gap, derivative, second = residual(v, point)
+    gap, derivative, second = residual
     size, positive = abs(gap), gap > 0.0
     done = (size <= TOLERANCE) | ((v <= floor) & (gap <= 0.0))
     if ops.stop(done):
@@ -78,35 +79,18 @@ def _step(ops: Sample, search: Search, bracket: Bracket, v: Scalar, point: Point
     following = at_least(select(good, newton, 0.5 * (low + high)), floor)
     done = done | (following == v)
     limit = select(good, 0.5 * size, ops.scalar(math.inf))
-    return select(done, v, following), Bracket(low, high, limit), done
+    return select(done, v, following), (low, high, limit), done
 
 
-def _find(
-    problem: Problem,
-    search: Search,
-    evaluate: Callable[[Scalar], Point],
-    length: int = DEVICE_KL_COLD,
-    near: float = 0.0,
-) -> Point:
-    """Runs a search whose points are explicit.
-
-    Args:
-        problem: The inner problem.
-        search: The equation.
-        evaluate: The point at v.
-        length: That of a loop that cannot stop early.
-        near: A residual from which the next step is trusted, unseen: its point has the shift only to first order.
-    """
-    ops = problem.sample
-    v = ops.at_least(search.start, search.floor)
-    bracket = Bracket(search.floor - 1.0, search.high, ops.scalar(math.inf))
+def _find(problem: Problem, search: Search, evaluate: Callable[[Scalar], Point], length: int = DEVICE_KL_COLD) -> Point:
+    """Runs a search whose points are explicit; ``length`` is that of a loop that cannot stop early."""
+    ops, floor = problem.sample, search.floor
+    v, bracket = ops.at_least(search.start, floor), (floor - 1.0, search.high, ops.scalar(math.inf))
     for _ in range(HOST_LIMIT if ops.eager else length):
-        point, before = evaluate(v), v
-        v, bracket, done = _step(ops, search, bracket, v, point)
+        point = evaluate(v)
+        v, bracket, done = _step(ops, v, floor, bracket, search.residual(v, point))
         if ops.stop(done):
             break
-        if near > 0.0 and bracket.limit <= 0.5 * near and v > search.floor + OFF_FLOOR:
-            return Point(ops.exp(v), point.nu + point.drift * (v - before), *point[2:])
     return point if ops.eager else evaluate(v)
 
 
@@ -125,12 +109,13 @@ def _move_shift(problem: Problem, state: Nested, point: Point) -> Nested:
     """One Newton step in the shift, on f'(mean weight), or a bisection."""
     ops, f = problem.sample, problem.divergence
     heavy, off = point.mass > 1.0, abs(point.mass - 1.0)
-    low, high = ops.select(heavy, point.nu, state.shifts.low), ops.select(heavy, state.shifts.high, point.nu)
+    low, high, limit = state.shifts
+    low, high = ops.select(heavy, point.nu, low), ops.select(heavy, high, point.nu)
     safe = ops.at_least(point.mass, ops.tiny)
     newton = point.nu + (f.f_prime(safe) - f.slope_one) * f.curvature(safe) / point.curvature
-    good = (newton > low) & (newton < high) & (off < state.shifts.limit)
+    good = (newton > low) & (newton < high) & (off < limit)
     limit = ops.select(good, 0.7 * off, ops.scalar(math.inf))
-    return state._replace(nu=ops.select(good, newton, 0.5 * (low + high)), shifts=Bracket(low, high, limit))
+    return state._replace(nu=ops.select(good, newton, 0.5 * (low + high)), shifts=(low, high, limit))
 
 
 def _find_nested(problem: Problem, search: Search, temperature: Callable[[Scalar], Scalar], nu: Scalar) -> Point:
@@ -138,22 +123,23 @@ def _find_nested(problem: Problem, search: Search, temperature: Callable[[Scalar
     ops = problem.sample
 
     def move_temperature(state: Nested, point: Point) -> Nested:
-        v, bracket, done = _step(ops, search, state.bracket, state.v, point)
+        residual = search.residual(state.v, point)
+        v, bracket, done = _step(ops, state.v, search.floor, state.bracket, residual)
         t = temperature(v)
         low, high = shift_bracket(problem, t)
         nu = point.nu + point.drift * ops.log(t / point.t)  # to first order
         nu = ops.select(done, point.nu, ops.select((nu > low) & (nu < high), nu, 0.5 * (low + high)))
-        return Nested(v, bracket, nu, Bracket(low, high, ops.scalar(math.inf)), done, point)
+        return Nested(v, bracket, nu, (low, high, ops.scalar(math.inf)), done, point)
 
     v, infinite = ops.at_least(search.start, search.floor), ops.scalar(math.inf)
     low, high = shift_bracket(problem, temperature(v))
     nu = ops.select((nu > low) & (nu < high), nu, high)
     point = general_point(problem, temperature(v), nu)
-    bracket = Bracket(search.floor - 1.0, search.high, infinite)
-    state = Nested(v, bracket, nu, Bracket(low, high, infinite), v != v, point)
+    bracket = (search.floor - 1.0, search.high, infinite)
+    state = Nested(v, bracket, nu, (low, high, infinite), v != v, point)
     for _ in range(HOST_LIMIT if ops.eager else DEVICE_NESTED):
         point = general_point(problem, temperature(state.v), state.nu)
-        stalled = state.shifts.high - state.shifts.low <= STALLED * ops.eps * abs(state.nu)
+        stalled = state.shifts[1] - state.shifts[0] <= STALLED * ops.eps * abs(state.nu)
         right = (abs(point.mass - 1.0) <= MASS_TOLERANCE * ops.eps) | stalled
         state = ops.branch(right, lambda: move_temperature(state, point), lambda: _move_shift(problem, state, point))  # noqa: B023
         if ops.stop(state.done):
@@ -175,23 +161,41 @@ def solve_budget(problem: Problem, delta: float, cost: Scalar, near: float = 0.0
     if f.power is not None and delta >= SMALL_BUDGET:
         return _solve_power(problem, delta, cost, budget)
 
-    def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar, Scalar]:
-        used = ops.at_least(point.divergence - cost, ops.tiny)
-        slope = point.slope / used
-        return ops.log(used / budget), slope, 0.0 if point.bend is None else point.bend / used - slope * slope
-
     floor = ops.scalar(math.log(kappa)) if kappa > 0.0 else ops.log(ops.smallest_positive()) - DEPTH
-    high = (
-        ops.at_least(ops.log(problem.largest) - 0.5 * ops.log(budget), floor) + 10.0
-    )  # t_delta <= max x / sqrt(8 delta)
+    # t_delta <= max x / sqrt(8 delta)
+    high = ops.at_least(ops.log(problem.largest) - 0.5 * ops.log(budget), floor) + 10.0
     thin = _thinned(problem, delta, cost)
     start = _warm(problem, budget)[0] if thin is None else math.log(thin.t)
-    search = Search(residual, start, floor, high)
     if f is KL:
-        return _find(
-            problem, search, lambda v: kl_point(problem, ops.exp(v)), DEVICE_KL if kappa > 0.0 else DEVICE_KL_COLD, near
-        )
+        return _solve_kl(problem, budget, cost, start, floor, high, near)
+
+    def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar, Scalar]:
+        used = ops.at_least(point.divergence - cost, ops.tiny)
+        return ops.log(used / budget), point.slope / used, 0.0
+
+    search = Search(residual, start, floor, high)
     return _find_nested(problem, search, ops.exp, ops.scalar(math.inf) if thin is None else thin.nu)
+
+
+def _solve_kl(
+    problem: Problem, budget: Scalar, cost: Scalar, start: Scalar, floor: Scalar, high: Scalar, near: float
+) -> Point:
+    """`solve_budget` for KL in log t; flat, since every training step waits for it.
+
+    From a residual below ``near`` on the next step is trusted, unseen: its point has the shift only to first order.
+    """
+    ops, missing = problem.sample, problem.missing
+    v, bracket = ops.at_least(start, floor), (floor - 1.0, high, ops.scalar(math.inf))
+    for _ in range(HOST_LIMIT if ops.eager else DEVICE_KL if problem.kappa > 0.0 else DEVICE_KL_COLD):
+        log_z, mean, divergence, slope, bend = kl_moments(ops, missing, ops.exp(v))
+        used, before = ops.at_least(divergence - cost, ops.tiny), v
+        slope = slope / used
+        v, bracket, done = _step(ops, v, floor, bracket, (ops.log(used / budget), slope, bend / used - slope * slope))
+        if ops.stop(done):
+            break
+        if near > 0.0 and bracket[2] <= 0.5 * near and v > floor + OFF_FLOOR:
+            return Point(ops.exp(v), log_z - 1.0 + mean * (v - before), 1.0, divergence, slope, mean, 1.0)
+    return kl_point(problem, ops.exp(v))
 
 
 def _warm(problem: Problem, budget: Scalar) -> tuple[Scalar, Scalar]:
