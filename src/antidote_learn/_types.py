@@ -227,3 +227,20 @@ class NoisyLabels:
     def hash(self) -> str:
         """SHA-256 of the labels as little-endian int64: two runs with the same hash saw the same labels."""
         return hashlib.sha256(self.labels.astype("<i8").tobytes()).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """A part of a batch, on one process.
+
+    Attributes:
+        inputs: (B, C, H, W) or (B, D) float32, ready for the network.
+        labels: (B,) int64, as given.
+        index: (B,) int64, the samples' positions in the training set.
+        total: How many samples the whole batch has over all processes.
+    """
+
+    inputs: Tensor
+    labels: Tensor
+    index: Tensor
+    total: int

@@ -1,0 +1,265 @@
+"""A folder of images by class: what is in it, what can be read, and the pixels."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from antidote_learn._types import Arrays, ImageFiles
+
+EXTENSIONS = (
+    ".avif", ".bmp", ".gif", ".jp2", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp",
+)  # fmt: skip
+LAYOUT = "put images into FOLDER/CLASS/, or into FOLDER/train/CLASS/ and FOLDER/test/CLASS/ (or val)"
+NAMED = 5  # at most so many files are named in a note
+BATCH = 16  # images a worker decodes between two calls of `progress`
+PROBE = 8  # the size at which an image is decoded to see whether it can be
+
+Progress = Callable[[int, int], None]
+"""(images done, images in all)."""
+
+
+class _Image(NamedTuple):
+    """``root / name`` is an image of class ``label``; ``error`` says why it cannot be read, ``side`` is the shorter."""
+
+    root: Path
+    name: str
+    label: str
+    side: int = 0
+    error: str = ""
+
+
+def read_folder(
+    path: str | Path,
+    *,
+    size: int | None = None,
+    strict: bool = False,
+    test: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Arrays:
+    """A folder with one sub-folder of images a class, or with such folders under ``train`` and ``test`` (or ``val``).
+
+    Every image is decoded once. What cannot be read, or has more pixels than Pillow's ``Image.MAX_IMAGE_PIXELS``, is
+    left out and named in `Arrays.notes`. Hidden files and those without an image's extension are not looked at. A link
+    to a folder can be a class, unless it leads back to where it lies; deeper ones are not followed.
+
+    Args:
+        path: The folder.
+        size: Side of the square that an image is decoded to; by default 32, 64 or 224 where the median of the shorter
+            sides is up to 48, up to 96, or above.
+        strict: Refuse the folder if any image cannot be read.
+        test: Another folder of images by class, to test on.
+        progress: Told how many images were read.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        ValueError: For fewer than two classes, a test class that training does not have, or, with ``strict``, an image
+            that cannot be read.
+    """
+    if size is not None and size < 1:
+        raise ValueError(f"size must be the side of an image in pixels, at least 1; received {size!r}")
+    folder = _folder(path)
+    root, test_root = _splits(folder, None if test is None else _folder(test))
+    listed, test_listed = _listed(root), [] if test_root is None else _listed(test_root)
+    checked = _check_all(listed + test_listed, progress)
+    notes = _unreadable(checked, strict=strict)
+    train, held = (
+        [image for image in part if not image.error] for part in (checked[: len(listed)], checked[len(listed) :])
+    )
+    classes = _classes(root, train)
+    notes += _without_images(root, classes)
+    side = size or _default_size(train)
+    data = Arrays(folder.resolve().name, *_labelled(root, train, classes, side), classes, notes=notes)
+    if test_root is None:
+        return data
+    _check_test(test_root, held, classes)
+    test_inputs, test_labels = _labelled(test_root, held, classes, side)
+    return replace(data, test_inputs=test_inputs, test_labels=test_labels)
+
+
+def decode(files: ImageFiles, index: ArrayLike) -> NDArray[np.uint8]:
+    """The images of the rows ``index`` (B,), as (B, 3, size, size).
+
+    The largest centred square, upright by its EXIF orientation, is resized with an antialiased bilinear filter to RGB.
+    What is transparent becomes white; of 16 bits the upper 8 are kept.
+
+    Raises:
+        ValueError: For a file that cannot be read.
+    """
+    rows = np.asarray(index, dtype=np.int64)
+    pixels = np.empty((len(rows), 3, files.size, files.size), dtype=np.uint8)
+    for at, row in enumerate(rows):
+        path = files.root / files.names[row]
+        try:
+            with _opened(path) as image:
+                pixels[at] = np.asarray(_square(image, files.size)).transpose(2, 0, 1)
+        except Exception as error:
+            raise ValueError(
+                f"{path} cannot be read ({_reason(error)}): restore it, or read the folder again"
+            ) from error
+    return pixels
+
+
+def decode_all(files: ImageFiles, *, workers: int, progress: Progress | None = None) -> NDArray[np.uint8]:
+    """All images as one array (N, 3, size, size), decoded by ``workers`` threads."""
+    pixels = np.empty((len(files), 3, files.size, files.size), dtype=np.uint8)
+
+    def fill(rows: range) -> None:
+        pixels[rows.start : rows.stop] = decode(files, rows)
+
+    _in_batches(fill, len(files), workers, progress)
+    return pixels
+
+
+def _in_batches(work: Callable[[range], None], count: int, workers: int, progress: Progress | None) -> None:
+    """``work`` on batches of the rows 0 ... count - 1, by threads: Pillow decodes and resizes outside the GIL."""
+    batches = [range(first, min(first + BATCH, count)) for first in range(0, count, BATCH)]
+    with ThreadPoolExecutor(workers) as pool:
+        for rows, _ in zip(batches, pool.map(work, batches), strict=True):
+            if progress is not None:
+                progress(rows.stop, count)
+
+
+def _folder(path: str | Path) -> Path:
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        kind = "is a file" if folder.exists() else "does not exist"
+        raise FileNotFoundError(f"{folder} {kind}: expected a folder of images by class; {LAYOUT}")
+    return folder
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    """The folders in a folder, sorted by name, but for hidden ones and links that lead back to where they lie."""
+    own = folder.resolve()
+    found = (path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return sorted(path for path in found if not own.is_relative_to(path.resolve()))
+
+
+def _splits(folder: Path, test: Path | None) -> tuple[Path, Path | None]:
+    """Where the class folders lie, of the training samples and of the test samples."""
+    inside = {path.name: path for path in _subfolders(folder) if _subfolders(path)}
+    if "train" not in inside:
+        return folder, test
+    return inside["train"], test or inside.get("test") or inside.get("val")
+
+
+def _listed(root: Path) -> list[_Image]:
+    """The image files under each class folder, sorted."""
+    images = []
+    for folder in _subfolders(root):
+        for place, folders, files in os.walk(folder):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            paths = (Path(place, name) for name in files if not name.startswith("."))
+            names = (path.relative_to(root).as_posix() for path in paths if path.suffix.lower() in EXTENSIONS)
+            images += [_Image(root, name, folder.name) for name in names]
+    return sorted(images)
+
+
+def _check_all(images: list[_Image], progress: Progress | None) -> list[_Image]:
+    """The images with their sides, or with what is wrong with them."""
+    checked = list(images)
+
+    def check(rows: range) -> None:
+        checked[rows.start : rows.stop] = [_check(images[row]) for row in rows]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # an error of `_opened`, with its own words
+        _in_batches(check, len(images), os.cpu_count() or 1, progress)
+    return checked
+
+
+def _check(image: _Image) -> _Image:
+    try:
+        with _opened(image.root / image.name) as opened:
+            side = min(opened.size)
+            _square(opened, PROBE)
+    except Exception as error:  # Pillow's decoders raise whatever a damaged file leads them to
+        return image._replace(error=_reason(error))
+    return image._replace(side=side)
+
+
+def _reason(error: Exception) -> str:
+    return "not an image" if isinstance(error, UnidentifiedImageError) else str(error) or type(error).__name__
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """An image of at most Pillow's number of pixels; Pillow itself only warns up to twice as many."""
+    with Image.open(path) as image:
+        limit = Image.MAX_IMAGE_PIXELS
+        if limit is not None and image.width * image.height > limit:
+            raise Image.DecompressionBombError(f"{image.width} x {image.height} pixels, at most {limit} are accepted")
+        yield image
+
+
+def _square(image: Image.Image, size: int) -> Image.Image:
+    """The centre of an image in RGB, (size, size)."""
+    image.draft(None, (2 * size, 2 * size))  # a JPEG file is decoded no larger than the filter below needs
+    ImageOps.exif_transpose(image, in_place=True)
+    return ImageOps.fit(_rgb(image), (size, size), Image.Resampling.BILINEAR)
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):  # 16 bits, of which Pillow would keep the lower 8
+        image = Image.fromarray((np.asarray(image).clip(0, 65535) >> 8).astype(np.uint8))
+    if image.has_transparency_data:
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA")).convert("RGB")
+    return image.convert("RGB")
+
+
+def _unreadable(images: list[_Image], *, strict: bool) -> tuple[str, ...]:
+    """What was left out; an error with ``strict``."""
+    bad = [image for image in images if image.error]
+    if not bad:
+        return ()
+    named = ", ".join(f"{image.root / image.name} ({image.error})" for image in bad[:NAMED])
+    more = f", and {len(bad) - NAMED} more" if len(bad) > NAMED else ""
+    if strict:
+        raise ValueError(f"{len(bad)} of {len(images)} images cannot be read: {named}{more}; repair or remove them")
+    return (f"{len(bad)} of {len(images)} images cannot be read and were left out: {named}{more}",)
+
+
+def _classes(root: Path, images: list[_Image]) -> tuple[str, ...]:
+    classes = tuple(sorted({image.label for image in images}))
+    if len(classes) < 2:
+        found = f"one, {classes[0]!r}" if classes else "none"
+        raise ValueError(f"{root} must hold readable images of at least two classes, found {found}; {LAYOUT}")
+    return classes
+
+
+def _without_images(root: Path, classes: tuple[str, ...]) -> tuple[str, ...]:
+    empty = [path.name for path in _subfolders(root) if path.name not in classes]
+    return (f"no class was made of folders without readable images: {', '.join(empty)}",) if empty else ()
+
+
+def _check_test(root: Path, images: list[_Image], classes: tuple[str, ...]) -> None:
+    if not images:
+        raise ValueError(f"{root} holds no readable images by class to test on; {LAYOUT}")
+    if unknown := sorted({image.label for image in images} - {*classes}):
+        raise ValueError(
+            f"{root} has classes that training does not have, {', '.join(unknown)}: rename or remove these folders"
+        )
+
+
+def _default_size(images: list[_Image]) -> int:
+    median = statistics.median(image.side for image in images)
+    return 32 if median <= 48 else 64 if median <= 96 else 224
+
+
+def _labelled(
+    root: Path, images: list[_Image], classes: tuple[str, ...], size: int
+) -> tuple[ImageFiles, NDArray[np.int64]]:
+    number = {name: at for at, name in enumerate(classes)}
+    labels = np.array([number[image.label] for image in images], dtype=np.int64)
+    return ImageFiles(root, tuple(image.name for image in images), size), labels

@@ -1,0 +1,103 @@
+"""The order of the samples, batches, and images on their way into a network."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from antidote_learn.data.augment import Augmentation, Part, normalise
+from antidote_learn.data.encoding import Encoding, FileRows, ImageEncoding, Rows
+
+Index = NDArray[np.int64]
+NO_AUGMENTATION = Augmentation()
+PREFETCH = 4  # batches of image files that are decoded ahead
+
+
+def shuffled(count: int, *, seed: int, epoch: int) -> Index:
+    """(count,) the order of an epoch: a function of the seed and the epoch, so that a resumed run sees the same."""
+    return np.random.default_rng([seed, epoch]).permutation(count)
+
+
+def in_batches(order: Index, *, batch_size: int, processes: int = 1) -> list[Index]:
+    """The order cut into global batches; none is dropped.
+
+    A last batch with fewer than two samples for each process is joined to the one before it: batch norm cannot train on
+    a single sample.
+    """
+    starts = list(range(0, len(order), batch_size))
+    if len(starts) > 1 and len(order) - starts[-1] < 2 * processes:
+        starts.pop()
+    return [order[a:b] for a, b in zip(starts, [*starts[1:], len(order)], strict=True)]
+
+
+def part_of(batch: Index, rank: int, processes: int) -> slice:
+    """Which samples of a global batch are this process's: contiguous, and even up to one."""
+    ends = [len(batch) * r // processes for r in (rank, rank + 1)]
+    return slice(*ends)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What happens to a batch of rows: images are augmented (in training) and normalised, features are ready.
+
+    Attributes:
+        mean: One for each channel; empty for features.
+        std: Likewise.
+        augmentation: Of training images.
+    """
+
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    augmentation: Augmentation = NO_AUGMENTATION
+
+    def __call__(self, rows: Tensor, generator: torch.Generator | None = None, part: Part | None = None) -> Tensor:
+        """(B, C, H, W) or (B, D) float32.
+
+        Args:
+            rows: As `Rows.take` gives them.
+            generator: Draws the augmentation; None for none, outside of training.
+            part: Which of the whole batch the rows are: it does not matter how a batch is split over processes.
+        """
+        if rows.dtype != torch.uint8:
+            return rows
+        if generator is not None:
+            rows = self.augmentation.apply(rows, generator, part)
+        return normalise(rows, self.mean, self.std)
+
+
+def preparation_of(encoding: Encoding, augmentation: Augmentation) -> Preparation:
+    """The preparation that belongs to an encoding."""
+    if not isinstance(encoding, ImageEncoding):
+        return Preparation()
+    return Preparation(tuple(encoding.mean.tolist()), tuple(encoding.std.tolist()), augmentation)
+
+
+def read_ahead(rows: Rows, parts: Sequence[Index], *, workers: int) -> Iterator[Tensor]:
+    """The rows of each part in turn; image files are decoded ahead by threads (Pillow releases the lock)."""
+    if not isinstance(rows, FileRows) or workers < 1:
+        yield from (rows.take(part) for part in parts)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[list[Future[Tensor]]] = deque()
+        todo = iter(parts)
+
+        def start(part: Index) -> None:
+            pieces: Any = np.array_split(part, workers) if len(part) else [part]
+            waiting.append([pool.submit(rows.take, piece) for piece in pieces if len(piece) or not len(part)])
+
+        for part in islice(todo, PREFETCH):
+            start(part)
+        while waiting:
+            pieces = waiting.popleft()
+            for part in islice(todo, 1):
+                start(part)
+            yield torch.cat([piece.result() for piece in pieces])

@@ -1,0 +1,366 @@
+"""Label noise: drawn from a short description, or read from human labels.
+
+Published generators and how to ask for them (the rate R as their papers state it):
+
+- APL, ALFs, NLNL: ``symmetric:R``
+- Co-teaching, T-Revision, VolMinNet, CORES: ``symmetric:R:count=iid``
+- DivideMix, CSOT, ELR, SOP: ``symmetric:R:mode=inclusive:count=exact-all``
+- PES: ``symmetric:R:mode=inclusive:count=iid``
+- APL, ALFs on CIFAR-10: ``asymmetric:R:count=exact-pairs:sequential=true``
+- DivideMix, CSOT on CIFAR-10: ``asymmetric:R:count=exact-all``
+- APL, ALFs, ELR on CIFAR-100: ``asymmetric:R:count=iid``
+- C2D on CIFAR-100: ``asymmetric:R:map=cifar100-superclass-uniform``
+- Instance-dependent as in eps-softmax and LogitClip: ``instance:R:mode=dependent``
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, ndtri
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import StandardScaler
+
+from antidote_learn._types import NoisyLabels
+from antidote_learn.data.maps import (
+    COUNTS,
+    MAPS,
+    ClassMap,
+    Floats,
+    Integers,
+    class_map,
+    draw,
+    empirical_transition,
+    expected_rate,
+    next_of,
+    others_of,
+    relabel,
+    relabel_sequentially,
+    rounded,
+)
+
+SPREAD = 0.1  # of the per-sample rates of instance-dependent noise
+RIDGE = 1e-2  # penalty of the poisoner's linear model, per sample
+ROWS = 4096  # rows standardised at a time
+
+
+@dataclass(frozen=True)
+class NoiseKind:
+    """One kind of noise: how it is written, what it does, and its parameters with their values, the default first."""
+
+    usage: str
+    about: str
+    params: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+KINDS: dict[str, NoiseKind] = {
+    "none": NoiseKind("none", "the labels as they are"),
+    "symmetric": NoiseKind(
+        "symmetric:R",
+        "a share R of each class gets any other class (inclusive: any class, the true one included)",
+        {"mode": ("exclusive", "inclusive"), "count": COUNTS},
+    ),
+    "asymmetric": NoiseKind(
+        "asymmetric:R",
+        "a share R of each class gets the class it is mistaken for: the data set's published map, else the next class",
+        {"map": ("auto", *MAPS, "pair"), "count": COUNTS, "sequential": ("false", "true")},
+    ),
+    "pair": NoiseKind("pair:R", "a share R of each class gets the next class", {"count": COUNTS}),
+    "instance": NoiseKind(
+        "instance:R",
+        "each sample has its own rate, from N(R, 0.1^2), and its own targets, from a random linear map",
+        {"mode": ("per-sample", "dependent")},
+    ),
+    "adversarial": NoiseKind("adversarial:R", "a poisoner: the share R nearest to another class gets that class"),
+    "human": NoiseKind("human:NAME", "labels by people: built-in cifar10 and cifar100"),
+}
+"""Every kind of noise, for listings and for the messages of `parse_noise`."""
+
+HUMAN = ("aggregate", "random1", "random2", "random3", "worse", "noisy")
+"""Names of human labels: the first five of CIFAR-10, the last of CIFAR-100."""
+
+
+@dataclass(frozen=True)
+class NoiseSpec:
+    """A description of noise, understood: ``params`` holds every parameter of the kind, defaults filled in."""
+
+    kind: str
+    rate: float = 0.0
+    params: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_noise(spec: str) -> NoiseSpec:
+    """Understand a description of noise, ``kind:rate:parameter=value:...``, without drawing anything.
+
+    Raises:
+        ValueError: If it is none; the message lists what is accepted.
+
+    Example:
+        >>> parse_noise("symmetric:0.4:count=iid")
+        NoiseSpec(kind='symmetric', rate=0.4, params={'mode': 'exclusive', 'count': 'iid'})
+    """
+    name, *rest = spec.strip().split(":")
+    if name not in KINDS:
+        raise ValueError(f"unknown noise {spec!r}: accepted are {', '.join(kind.usage for kind in KINDS.values())}")
+    if name == "none":
+        if rest:
+            raise ValueError(f"noise {spec!r} is not known: none takes neither rate nor parameters, write just none")
+        return NoiseSpec("none")
+    if name == "human":
+        if len(rest) != 1 or rest[0] not in HUMAN:
+            raise ValueError(f"noise {spec!r} is not known: human:NAME takes one name of {', '.join(HUMAN)}")
+        return NoiseSpec("human", params={"name": rest[0]})
+    return NoiseSpec(name, _rate(spec, name, rest[:1]), _params(spec, KINDS[name], rest[1:]))
+
+
+def _rate(spec: str, name: str, text: list[str]) -> float:
+    try:
+        rate = float(text[0])
+    except (IndexError, ValueError):
+        rate = math.nan
+    if not 0.0 <= rate <= 1.0:
+        raise ValueError(f"noise {spec!r} needs a rate in [0, 1] after its name: {name}:0.4 for 40 % wrong labels")
+    return rate
+
+
+def _params(spec: str, kind: NoiseKind, texts: list[str]) -> dict[str, str]:
+    params = {key: values[0] for key, values in kind.params.items()}
+    given = [text.partition("=")[::2] for text in texts]
+    for key, value in given:
+        if value not in kind.params.get(key, ()):
+            accepted = "; ".join(f"{k}={'|'.join(values)}" for k, values in kind.params.items()) or "no parameters"
+            raise ValueError(f"noise {spec!r} has an unknown parameter {f'{key}={value}'!r}: accepted are {accepted}")
+        params[key] = value
+    if len(dict(given)) < len(given):
+        raise ValueError(f"noise {spec!r} gives a parameter twice: keep one")
+    return params
+
+
+def inject(
+    y: ArrayLike | torch.Tensor,
+    spec: str | ArrayLike | torch.Tensor,
+    *,
+    X: ArrayLike | torch.Tensor | None = None,
+    seed: int = 0,
+    num_classes: int | None = None,
+    data: str | None = None,
+) -> NoisyLabels:
+    """Labels with noise of a known kind, and the truth beside them.
+
+    How many samples of a class of n samples are relabelled is the parameter ``count``:
+
+    - ``exact``: R n, rounded so that the total over the classes that the noise concerns is the rounded one too;
+    - ``iid``: each with probability R;
+    - ``exact-all``: R N of all samples, whatever their class;
+    - ``exact-pairs``: R n q_j, rounded down, for each target class j of probability q_j.
+
+    ``sequential=true`` flips class after class on labels already changed, as some published code does: cat <-> dog at
+    R = 0.4 then leaves 0.24 of the cats wrong. ``instance``: sample i is relabelled with probability q_i, from
+    N(R, 0.1^2) truncated to [0, 1], as a class from softmax(x_i W_y) without y, x standardised, W_y (D, K) standard
+    normal for each class y; ``mode=dependent`` relabels R N samples chosen at random instead. ``adversarial`` draws
+    nothing: ridge regression of the one-hot true labels on standardised x gives scores, and the R N samples of the
+    smallest margin (true class minus best other) get that other class; about N D min(N, D) operations.
+
+    Limits: ``none`` and rate 0 give the labels unchanged. The mean of a truncated normal is not R near the ends:
+    ``instance:0.05`` has an expected rate of 0.10, ``instance:0.95`` of 0.90 (``expected`` tells the one in effect).
+
+    Args:
+        y: (N,), the true labels, integers in 0 ... K - 1.
+        spec: The noise, as in `parse_noise`; or a (K, K) matrix, [i, j] the probability that class i is labelled j.
+        X: (N, ...), the samples; only for ``instance`` and ``adversarial``. They need one float64 copy of it.
+        seed: Of the noise alone.
+        num_classes: K; where not given, the largest label + 1, or the size of the matrix.
+        data: The name of the data set, by which ``asymmetric`` finds its published map.
+
+    Returns:
+        The labels; ``transition`` is the matrix they were drawn from (instance, adversarial: the realised one).
+
+    Raises:
+        ValueError: For labels, noise or samples that cannot be used.
+
+    Example:
+        >>> noisy = inject([0, 1, 2, 3] * 50, "symmetric:0.4", seed=1)
+        >>> noisy.rate, int(noisy.mask.sum())
+        (0.4, 80)
+    """
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ValueError(f"seed must be an integer >= 0, received {seed!r}")
+    rng = np.random.default_rng(seed)
+    if isinstance(spec, str):
+        noise = parse_noise(spec)
+        clean, k = _check_labels(y, num_classes)
+        labels, transition, expected = _draw(clean, noise, X, k, data, rng)
+        return NoisyLabels(labels, clean, transition, expected, spec.strip(), int(seed))
+    transition = _check_matrix(spec, num_classes)
+    clean, _ = _check_labels(y, len(transition))
+    return NoisyLabels(
+        draw(clean, transition, rng), clean, transition, expected_rate(clean, transition), "matrix", int(seed)
+    )
+
+
+def from_human(
+    labels: ArrayLike | torch.Tensor,
+    clean_labels: ArrayLike | torch.Tensor,
+    name: str,
+    *,
+    num_classes: int | None = None,
+) -> NoisyLabels:
+    """Labels by people, (N,), beside the truth, (N,); ``transition`` and ``expected`` are what they realise."""
+    clean, k_clean = _check_labels(clean_labels, num_classes)
+    given, k_given = _check_labels(labels, num_classes)
+    if given.shape != clean.shape:
+        raise ValueError(f"labels and clean_labels must have the same length, received {len(given)} and {len(clean)}")
+    transition = empirical_transition(given, clean, max(k_clean, k_given))
+    return NoisyLabels(given, clean, transition, expected_rate(clean, transition), f"human:{name}", None)
+
+
+def _draw(
+    clean: Integers, noise: NoiseSpec, X: Any, k: int, data: str | None, rng: np.random.Generator
+) -> tuple[Integers, Floats, float]:
+    """Labels (N,), transition (K, K), expected rate."""
+    if noise.kind == "human":
+        raise ValueError(
+            f"human labels ({noise.params['name']}) are not drawn but read from the data set's files of them: "
+            "use the built-in data sets cifar10 or cifar100, or from_human(labels, clean_labels, name)"
+        )
+    if noise.kind in ("instance", "adversarial"):
+        x = _standardised(X, len(clean), noise.kind)
+        if noise.kind == "instance":
+            labels, expected = _instance(clean, x, noise, k, rng)
+        else:
+            labels, expected = _adversarial(clean, x, noise.rate)
+        return labels, empirical_transition(labels, clean, k), expected
+    draws = relabel_sequentially if noise.params.get("sequential") == "true" else relabel
+    count = noise.params.get("count", "exact")
+    labels, transition = draws(clean, _targets(noise, k, data), noise.rate, num_classes=k, count=count, rng=rng)
+    return labels, transition, expected_rate(clean, transition)
+
+
+def _targets(noise: NoiseSpec, k: int, data: str | None) -> ClassMap:
+    """What each class is mistaken for."""
+    everything = list(range(k))
+    if noise.kind == "symmetric":
+        inclusive = noise.params["mode"] == "inclusive"
+        return dict.fromkeys(everything, tuple(everything)) if inclusive else others_of(everything)
+    if noise.kind == "asymmetric":
+        return class_map(noise.params["map"], k, data=data)
+    return next_of(everything) if noise.kind == "pair" else {}
+
+
+def _instance(clean: Integers, x: Floats, noise: NoiseSpec, k: int, rng: np.random.Generator) -> tuple[Integers, float]:
+    """Labels and expected rate: who is relabelled, then class by class as what, by the largest of logit + Gumbel."""
+    if noise.params["mode"] == "dependent":
+        flips = np.zeros(len(clean), dtype=bool)
+        flips[rng.choice(len(clean), size=rounded(noise.rate * len(clean)), replace=False)] = True
+        expected = float(flips.mean())
+    else:
+        rates = _truncated_normal(noise.rate, len(clean), rng)
+        flips = rng.random(len(clean)) < rates
+        expected = float(rates.mean())
+    labels = clean.copy()
+    for c in range(k):
+        rows = np.flatnonzero(flips & (clean == c))
+        logits = x[rows] @ rng.standard_normal((x.shape[1], k))
+        logits[:, c] = -np.inf
+        labels[rows] = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    return labels, expected
+
+
+def _truncated_normal(rate: float, size: int, rng: np.random.Generator) -> Floats:
+    """(N,), N(rate, 0.1^2) given that it lies in [0, 1]; all 0 at rate 0."""
+    if rate == 0.0:
+        return np.zeros(size)
+    low, high = ndtr(-rate / SPREAD), ndtr((1.0 - rate) / SPREAD)
+    draws: Floats = rate + SPREAD * ndtri(low + (high - low) * rng.random(size))
+    return draws.clip(0.0, 1.0)
+
+
+def _adversarial(clean: Integers, x: Floats, rate: float) -> tuple[Integers, float]:
+    """Labels and rate; ``x`` is used up. A class without samples is nobody's target."""
+    classes, own = np.unique(clean, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"adversarial noise needs samples of at least 2 classes, received only class {classes[0]}")
+    model = Ridge(alpha=RIDGE * len(x), solver="cholesky", copy_X=False)
+    scores = model.fit(x, np.eye(len(classes))[own]).predict(x)
+    everyone = np.arange(len(clean))
+    true = scores[everyone, own]
+    scores[everyone, own] = -np.inf
+    other = scores.argmax(axis=1)
+    weakest = np.argsort(true - scores[everyone, other], kind="stable")[: rounded(rate * len(clean))]
+    labels = clean.copy()
+    labels[weakest] = classes[other[weakest]]
+    return labels, len(weakest) / len(clean)
+
+
+def _standardised(X: Any, n: int, kind: str) -> Floats:
+    """(N, D) float64, a new array: every feature with mean 0 and variance 1 (0 where it is constant)."""
+    if X is None:
+        raise ValueError(f"{kind} noise depends on the samples: pass X=, an array (N, ...) of {n} samples' features")
+    array = _array(X)
+    if array.dtype.kind not in "biuf" or array.ndim < 2 or len(array) != n or array.size == 0:
+        raise ValueError(
+            f"X must be numbers of shape (N, ...) with N = {n}, one row a label; received {array.dtype} "
+            f"of shape {array.shape}: encode text and categories as numbers first"
+        )
+    x = array.reshape(n, -1).astype(np.float64)
+    if not np.isfinite(x).all():
+        raise ValueError("X must be finite, received NaN or infinity: fill or remove missing values first")
+    scaler = StandardScaler(copy=False)
+    for start in range(0, n, ROWS):
+        scaler.partial_fit(x[start : start + ROWS])
+    standardised: Floats = scaler.transform(x)
+    return standardised
+
+
+def _array(value: Any) -> NDArray[Any]:
+    """A NumPy array of anything that is like one."""
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu()
+        return np.asarray(value.float() if value.dtype == torch.bfloat16 else value)
+    return np.asarray(value)
+
+
+def _check_labels(y: Any, num_classes: int | None) -> tuple[Integers, int]:
+    """(N,) int64, a new array, and K."""
+    labels = _array(y)
+    if labels.ndim != 1 or labels.size == 0:
+        raise ValueError(f"labels must be a non-empty list (N,), one integer a sample; received shape {labels.shape}")
+    if labels.dtype.kind not in "iu":
+        raise ValueError(
+            f"labels must be integers 0 ... K - 1, received {labels.dtype}: number the classes first, "
+            "as by classes, y = np.unique(y, return_inverse=True)"
+        )
+    low, high = int(labels.min()), int(labels.max())
+    k = high + 1 if num_classes is None else num_classes
+    if low < 0 or high >= k or k < 2:
+        raise ValueError(
+            f"labels must be integers 0 ... K - 1 of K >= 2 classes, received {low} ... {high} with K = {k}: "
+            "number the classes from 0, or pass num_classes"
+        )
+    return labels.astype(np.int64), k
+
+
+def _check_matrix(spec: Any, num_classes: int | None) -> Floats:
+    """(K, K) float64, its rows divided by their sums."""
+    array = _array(spec)
+    k = len(array) if array.ndim and num_classes is None else num_classes
+    if array.dtype.kind not in "iuf" or array.shape != (k, k):
+        raise ValueError(
+            "spec must be a string such as 'symmetric:0.4' or a (K, K) matrix of numbers, K the number of classes; "
+            f"received {type(spec).__name__} of shape {array.shape} and num_classes = {num_classes}"
+        )
+    matrix = array.astype(np.float64)
+    sums = matrix.sum(axis=1, keepdims=True)
+    if not (matrix >= 0).all() or not (abs(sums - 1.0) < 1e-4).all():
+        raise ValueError(
+            "a transition matrix must have entries >= 0 and rows that sum to 1 (row i: true class i), "
+            f"received entries from {matrix.min():g} and rows that sum to {sums.min():g} ... {sums.max():g}"
+        )
+    checked: Floats = matrix / sums
+    return checked

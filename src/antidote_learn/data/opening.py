@@ -1,0 +1,101 @@
+"""What a user names as data, opened: a built-in name, a file, a folder, or arrays in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from antidote_learn._types import Arrays, ImageFiles, Inputs
+from antidote_learn.data.folders import read_folder
+from antidote_learn.data.sources import DATA, load_named
+from antidote_learn.data.tabular import TABLE_SUFFIXES, from_arrays, read_features, read_npz, read_table
+
+ACCEPTED = (
+    "a built-in name (see `antidote list data`), a .csv, .tsv, .parquet or .npz file, or a folder of images by class"
+)
+
+
+def open_data(
+    data: str | Path | Arrays | Sequence[Any],
+    *,
+    label: str | None = None,
+    text: Sequence[str] = (),
+    test: str | Path | None = None,
+    root: str | Path | None = None,
+    download: bool = False,
+    strict: bool = False,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Arrays:
+    """The data set that ``data`` stands for.
+
+    Args:
+        data: `ACCEPTED`, or in Python also `Arrays` or a pair (X, y).
+        label: The label column of a table.
+        text: Columns of a table that hold text.
+        test: A test table or folder.
+        root: Where official files lie.
+        download: Whether to fetch those that are missing.
+        strict: Whether unreadable images are an error.
+        progress: Told (done, total) while a folder is read or files are fetched.
+
+    Raises:
+        FileNotFoundError: A file is missing.
+        ValueError: It is no data set; says why.
+    """
+    if isinstance(data, Arrays):
+        return data
+    if not isinstance(data, (str, Path)):
+        pair = tuple(data) if isinstance(data, (tuple, list)) else ()
+        if len(pair) != 2:
+            raise ValueError(f"data must be {ACCEPTED}, or a pair (X, y); received {type(data).__name__}")
+        return from_arrays(pair[0], pair[1], text=text)
+    name, path = str(data), Path(data).expanduser()
+    if name in DATA:
+        _refuse(name, label=label, text=text, test=test)
+        return load_named(name, root=root, download=download, progress=progress)
+    if path.is_dir():
+        _refuse(name, label=label, text=text)
+        return read_folder(path, strict=strict, test=test, progress=progress)
+    if name.lower().endswith(".npz"):
+        _refuse(name, label=label, text=text, test=test)
+        return read_npz(path)
+    if name.lower().endswith(TABLE_SUFFIXES):
+        return read_table(path, label=label, text=text, test=test)
+    if not path.exists() and path.suffix == "":
+        raise ValueError(f"there is no data {name!r}; accepted: {ACCEPTED}")
+    raise ValueError(f"{name!r} is no data that can be read; accepted: {ACCEPTED}")
+
+
+def open_inputs(data: Any, *, strings: Sequence[str] = (), root: str | Path | None = None) -> tuple[Inputs, list[str]]:
+    """Inputs to predict, with a name for each row: the test part of a built-in name, else all of a file or folder."""
+    if isinstance(data, (str, Path)):
+        name, path = str(data), Path(data).expanduser()
+        if name in DATA:
+            arrays = load_named(name, root=root)
+            inputs = arrays.inputs if arrays.test_inputs is None else arrays.test_inputs
+        elif path.is_dir():
+            inputs = _all_images(path)
+        else:
+            inputs = read_features(path, strings=strings)
+    else:
+        inputs = data
+    names = list(inputs.names) if isinstance(inputs, ImageFiles) else [str(i) for i in range(len(inputs))]
+    return inputs, names
+
+
+def _all_images(folder: Path) -> ImageFiles:
+    """Every image below a folder, whatever its sub-folders mean."""
+    from PIL import Image
+
+    known = Image.registered_extensions()
+    names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.suffix.lower() in known)
+    if not names:
+        raise ValueError(f"{folder} holds no image: put .png or .jpg files there")
+    return ImageFiles(folder, tuple(names), 1)
+
+
+def _refuse(name: str, **options: Any) -> None:
+    given = [key for key, value in options.items() if value]
+    if given:
+        raise ValueError(f"{name!r} takes no --{given[0]}: that is for tables")

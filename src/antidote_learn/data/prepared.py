@@ -1,0 +1,230 @@
+"""A data set made ready for training: split, noised, encoded."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from antidote_learn._types import Arrays, ImageFiles, Inputs, NoisyLabels
+from antidote_learn.data.augment import RECIPES, Augmentation
+from antidote_learn.data.encoding import DenseRows, Encoding, FileRows, ImageEncoding, Rows, fit_encoding
+from antidote_learn.data.folders import decode_all
+from antidote_learn.data.loaders import Preparation, preparation_of
+from antidote_learn.data.noise import from_human, inject, parse_noise
+from antidote_learn.data.sources import human_labels
+
+Labels = NDArray[np.int64]
+HELD_OUT = 0.2
+IN_MEMORY = 2**30  # bytes of decoded image files that are kept, rather than decoded in every epoch
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """All that a run reads of its data.
+
+    Attributes:
+        name: Of the data set.
+        rows: Of the N training samples.
+        labels: (N,) as training sees them.
+        clean_labels: (N,) the truth, where it is known.
+        test_rows: Of the M test samples.
+        test_labels: (M,).
+        test_is_clean: Whether these are the truth.
+        held_out: Whether the test samples were held out of the given ones.
+        classes: Names.
+        encoding: Fitted on the training samples.
+        preparation: Of a batch.
+        noise: What was injected, if anything was.
+        index: (N,) the samples' positions in the source.
+        notes: For the user.
+    """
+
+    name: str
+    rows: Rows
+    labels: Labels
+    clean_labels: Labels | None
+    test_rows: Rows
+    test_labels: Labels
+    test_is_clean: bool
+    held_out: bool
+    classes: tuple[str, ...]
+    encoding: Encoding
+    preparation: Preparation
+    noise: NoisyLabels | None
+    index: Labels
+    notes: tuple[str, ...]
+
+
+def prepare(
+    arrays: Arrays,
+    *,
+    noise: str,
+    noise_seed: int,
+    seed: int,
+    subset: int | None,
+    recipe: str,
+    root: Any = None,
+    workers: int = 2,
+) -> Prepared:
+    """Subset, hold-out, noise and encoding, in this order.
+
+    Args:
+        arrays: The data set.
+        noise: As the command line takes it, "none" for none.
+        noise_seed: Of the noise.
+        seed: Of the subset and the hold-out.
+        subset: The first so many training samples of a seeded permutation; None for all.
+        recipe: Of images: a name of `RECIPES`, or "fitted": statistics of the training images, crop and flip.
+        root: Where human labels lie.
+        workers: Threads that decode image files.
+    """
+    kept, index = _subset(arrays, subset, seed)
+    train, held_out = _with_hold_out(kept, seed)
+    index = index[train.kept]
+    noisy = _noised(train.arrays, noise, noise_seed, index, root)
+    encoding = _with_recipe(fit_encoding(train.arrays), recipe)
+    rows, test_rows = (_in_memory(encoding.encode(part), workers) for part in (train.arrays.inputs, train.test_inputs))
+    return Prepared(
+        name=arrays.name,
+        rows=rows,
+        labels=train.arrays.labels if noisy is None else noisy.labels,
+        clean_labels=train.arrays.clean_labels if noisy is None else noisy.clean_labels,
+        test_rows=test_rows,
+        test_labels=train.test_labels,
+        test_is_clean=train.test_is_clean,
+        held_out=held_out,
+        classes=arrays.classes,
+        encoding=encoding,
+        preparation=preparation_of(encoding, _augmentation(recipe, encoding)),
+        noise=noisy,
+        index=index,
+        notes=(*arrays.notes, *encoding.notes),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    arrays: Arrays
+    kept: Labels
+    test_inputs: Inputs
+    test_labels: Labels
+    test_is_clean: bool
+
+
+def take(inputs: Inputs, index: Labels) -> Inputs:
+    """The inputs at some positions."""
+    if isinstance(inputs, ImageFiles):
+        return replace(inputs, names=tuple(inputs.names[i] for i in index))
+    if isinstance(inputs, pd.DataFrame):
+        return inputs.iloc[index].reset_index(drop=True)
+    return inputs[index]
+
+
+def _part(arrays: Arrays, index: Labels) -> Arrays:
+    clean = None if arrays.clean_labels is None else arrays.clean_labels[index]
+    return replace(arrays, inputs=take(arrays.inputs, index), labels=arrays.labels[index], clean_labels=clean)
+
+
+def _subset(arrays: Arrays, subset: int | None, seed: int) -> tuple[Arrays, Labels]:
+    count = len(arrays.labels)
+    if subset is None or subset >= count:
+        return arrays, np.arange(count)
+    if subset < 2 * len(arrays.classes):
+        raise ValueError(
+            f"a subset of {subset} is too small for {len(arrays.classes)} classes; take at least twice that"
+        )
+    index = np.random.default_rng([seed, 1]).permutation(count)[:subset]
+    return _part(arrays, index), index
+
+
+def _with_hold_out(arrays: Arrays, seed: int) -> tuple[_Split, bool]:
+    """The data set with a test part: its own, or a stratified fifth, whose labels are as noisy as the rest."""
+    count = len(arrays.labels)
+    if arrays.test_inputs is not None and arrays.test_labels is not None:
+        test = (arrays.test_inputs, arrays.test_labels, arrays.test_is_clean)
+        return _Split(arrays, np.arange(count), *test), False
+    counts = np.bincount(arrays.labels, minlength=len(arrays.classes))
+    strata = np.where(counts[arrays.labels] >= 2, arrays.labels, -1)  # a class of one sample is no stratum
+    enough = np.unique(strata, return_counts=True)[1].min() >= 2 and HELD_OUT * count >= len(np.unique(strata))
+    state = int(np.random.default_rng([seed, 2]).integers(2**31))
+    kept, held = train_test_split(
+        np.arange(count), test_size=HELD_OUT, stratify=strata if enough else None, random_state=state
+    )
+    kept, held = np.sort(kept), np.sort(held)
+    truth = arrays.clean_labels if arrays.clean_labels is not None else arrays.labels
+    test = (take(arrays.inputs, held), truth[held], arrays.clean_labels is not None)
+    return _Split(_part(arrays, kept), kept, *test), True
+
+
+def _noised(arrays: Arrays, noise: str, seed: int, index: Labels, root: Any) -> NoisyLabels | None:
+    spec = parse_noise(noise)
+    if spec.kind == "none":
+        return None
+    base = re.sub(r"^(cifar100?)n.*", r"\1", arrays.name)
+    clean = arrays.labels if arrays.clean_labels is None else arrays.clean_labels
+    count = len(arrays.classes)
+    if spec.kind == "human":
+        name = spec.params["name"]
+        given, truth = human_labels(base, name, root=root)
+        return from_human(given[index], truth[index], name, num_classes=count)
+    needs_features = spec.kind in ("instance", "adversarial")
+    X = _numeric(arrays) if needs_features else None
+    return inject(clean, noise, X=X, seed=seed, num_classes=count, data=base)
+
+
+def _numeric(arrays: Arrays) -> Any:
+    """Inputs as numbers, for noise that depends on them."""
+    if isinstance(arrays.inputs, np.ndarray):
+        return arrays.inputs
+    rows = fit_encoding(arrays).encode(arrays.inputs)
+    return rows.take(np.arange(len(rows))).numpy()
+
+
+def _with_recipe(encoding: Encoding, recipe: str) -> Encoding:
+    """A published recipe has its own mean and deviation."""
+    if not isinstance(encoding, ImageEncoding) or recipe == "fitted":
+        return encoding
+    if recipe not in RECIPES:
+        raise ValueError(f"unknown recipe {recipe!r}; accepted: fitted, {', '.join(RECIPES)}")
+    published, channels = RECIPES[recipe], encoding.shape[0]
+    mean, std = (_spread(numbers, channels, recipe) for numbers in (published.mean, published.std))
+    return replace(encoding, mean=mean, std=std)
+
+
+def _spread(numbers: tuple[float, ...], channels: int, recipe: str) -> NDArray[np.float32]:
+    if len(numbers) not in (1, channels):
+        raise ValueError(f"recipe {recipe!r} is for {len(numbers)} channels, the images have {channels}")
+    return np.broadcast_to(np.array(numbers, dtype=np.float32), (channels,)).copy()
+
+
+def _augmentation(recipe: str, encoding: Encoding) -> Augmentation:
+    """Of the recipe; images without one are cropped with an eighth of their side as padding, and mirrored."""
+    if recipe != "fitted":
+        return RECIPES[recipe].augmentation if isinstance(encoding, ImageEncoding) else Augmentation()
+    colour = isinstance(encoding, ImageEncoding) and encoding.shape[0] > 1
+    return Augmentation(padding=encoding.shape[-1] // 8, flip=True) if colour else Augmentation()
+
+
+def _in_memory(rows: Rows, workers: int) -> Rows:
+    """Image files that fit are decoded once."""
+    if not isinstance(rows, FileRows) or len(rows) * 3 * rows.files.size**2 > IN_MEMORY:
+        return rows
+    return DenseRows(decode_all(rows.files, workers=workers))
+
+
+def fingerprint(prepared: Prepared) -> str:
+    """SHA-256 of the labels and of up to 1000 evenly spaced rows: whether a folder's run was about this data."""
+    digest = hashlib.sha256()
+    for labels in (prepared.labels, prepared.test_labels):
+        digest.update(labels.astype("<i8").tobytes())
+    for rows in (prepared.rows, prepared.test_rows):
+        spaced = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 1000)).astype(np.int64))
+        digest.update(np.ascontiguousarray(rows.take(spaced).numpy()).tobytes())
+    return digest.hexdigest()

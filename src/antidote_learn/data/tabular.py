@@ -1,0 +1,397 @@
+"""Tables (.csv, .tsv, .parquet), .npz files and arrays in memory, each as one `Arrays`."""
+
+from __future__ import annotations
+
+import re
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from antidote_learn._types import Arrays, ImageFiles, Inputs
+
+LABEL_NAMES = ("label", "target", "class", "y")
+CLEAN_NAMES = ("clean_label", "clean_labels")
+SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+TABLE_SUFFIXES = (*SEPARATORS, ".parquet")
+NPZ_KEYS = ("X", "y", "X_test", "y_test", "clean_labels")
+CHANNELS = (1, 3, 4)  # numbers of channels that tell which axis of an image holds them
+MANY_ROWS = 20  # from here on, values that differ in most rows are no classes, and a running number is no feature
+UNREADABLE = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, pd.errors.ParserWarning)
+
+Words = NDArray[np.object_]
+"""(N,) strings."""
+
+
+def read_table(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    text: str | Sequence[str] = (),
+    clean: str | None = None,
+    test: str | Path | None = None,
+) -> Arrays:
+    """A .csv, .tsv (both also .gz) or .parquet file as a data set whose inputs are the other columns.
+
+    Labels are as in `from_arrays`. An integer column that counts the rows is no feature: it is left out, with a note.
+
+    Args:
+        path: The training table; the first line of a .csv (commas) or .tsv (tabs) names the columns.
+        label: The column of the labels; None takes the only one called label, target, class or y.
+        text: Columns that hold text; None named, they are recognised when the encoding is fitted.
+        clean: The column of the true labels; None takes one called clean_label or clean_labels, where there is one.
+        test: A second table with the same feature columns. Its true labels are used where it has the ``clean`` column.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        ValueError: For a file that cannot be read, a missing column, missing labels, or labels that are no classes.
+    """
+    path = Path(path)
+    frame = _read_frame(path)
+    with _about(path):
+        target = _find_column(frame, label, LABEL_NAMES)
+        if target is None:
+            raise ValueError(f"name the label column, as none is called {_listed(LABEL_NAMES)}; {_columns(frame)}")
+        truth = _find_column(frame, clean, CLEAN_NAMES)
+        features = frame.drop(columns=[target] if truth is None else [target, truth])
+        known = None if truth is None else frame[truth]
+        data = from_arrays(features, frame[target], clean_labels=known, text=text, name=path.name)
+    if test is None:
+        return data
+    others = _read_frame(Path(test), strings=_string_columns(frame))
+    with _about(Path(test)):
+        column = truth if truth in others else _find_column(others, target, ())
+        return _with_test(data, others, others[column], is_clean=column == truth)
+
+
+def read_features(path: str | Path, *, strings: Sequence[str] = ()) -> Inputs:
+    """The inputs of a file to predict: the ``X`` of a .npz, or all columns of a table (unused ones are ignored later).
+
+    Args:
+        path: A file as for `read_table` or `read_npz`; neither needs labels.
+        strings: Columns of a .csv that are read as they are written, so that the category 007 does not become 7.
+    """
+    path = Path(path)
+    if path.name.lower().endswith(".npz"):
+        arrays = _read_arrays(path, required=("X",))
+        with _about(path):
+            return as_inputs(arrays["X"])
+    return _read_frame(path, strings=strings)
+
+
+def read_npz(path: str | Path) -> Arrays:
+    """A .npz file with ``X``, ``y`` and, if it has them, ``X_test``, ``y_test`` and ``clean_labels``.
+
+    They mean what they mean in `from_arrays`; pickled objects are never loaded.
+    """
+    path = Path(path)
+    arrays = _read_arrays(path, required=("X", "y"))
+    with _about(path):
+        return from_arrays(**arrays, name=path.name)
+
+
+def from_arrays(
+    X: Any,
+    y: Any,
+    *,
+    clean_labels: Any = None,
+    X_test: Any = None,
+    y_test: Any = None,
+    text: str | Sequence[str] = (),
+    name: str = "arrays",
+) -> Arrays:
+    """Arrays, tensors or a table in memory as a data set.
+
+    Classes are the distinct labels as strings, sorted (by value where all are integers), with those of the truth.
+
+    Args:
+        X: N inputs, see `as_inputs`.
+        y: (N,) labels: strings, booleans, integers, or floats that are whole.
+        clean_labels: (N,), the truth where it is known.
+        X_test: M test inputs of the same kind and shape.
+        y_test: (M,), their labels: classes of the training part. Nothing says that they are clean.
+        text: Columns of a table that hold text.
+        name: What to call the data set.
+    """
+    inputs, notes = _without_row_numbers(as_inputs(X))
+    words = _label_words(y, "y", len(inputs))
+    _check_classes(words)
+    truth = words if clean_labels is None else _label_words(clean_labels, "clean_labels", len(inputs))
+    classes = _ordered({*words, *truth})
+    clean = None if clean_labels is None else _numbered(truth, classes)
+    chosen = _check_text(text, inputs)
+    data = Arrays(name, inputs, _numbered(words, classes), classes, clean, text=chosen, notes=notes)
+    if (X_test is None) != (y_test is None):
+        raise ValueError("one of X_test and y_test was given alone: give both or neither")
+    return data if X_test is None else _with_test(data, X_test, y_test, is_clean=False)
+
+
+def as_inputs(X: Any, what: str = "X") -> Inputs:
+    """What a user holds as inputs: a table stays a table, (N, D) is float32 features, uint8 of 3 or 4 axes is images.
+
+    Images are (N, C, H, W), (N, H, W, C) or (N, H, W). With 4 axes, the last one is taken for the channels if it counts
+    1, 3 or 4 and the second one does not.
+
+    Args:
+        X: A DataFrame, a tensor, or what NumPy reads as an array of numbers.
+        what: Its name in messages.
+    """
+    if isinstance(X, ImageFiles):
+        return X
+    if isinstance(X, pd.DataFrame):
+        return as_frame(X, what)
+    array = np.asarray(_numpy(X))
+    if array.dtype == np.uint8 and array.ndim in (3, 4) and array.size:
+        return _channels_first(array)
+    if array.ndim != 2 or array.dtype.kind not in "buif" or not array.size:
+        raise ValueError(
+            f"{what} must be a DataFrame, numbers of shape (N, D), or uint8 images of shape (N, C, H, W), (N, H, W, C) "
+            f"or (N, H, W), and not empty; received {array.dtype} of shape {array.shape}"
+        )
+    with np.errstate(over="ignore"):
+        features = array.astype(np.float32, copy=False)
+    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+    if bad.size:
+        raise ValueError(
+            f"{what} must hold finite float32 numbers; NaN or infinite ones are in {bad.size} of {len(features)} rows, "
+            f"first in row {bad[0]} (counted from 0): fill them in or leave those rows out"
+        )
+    return features
+
+
+def names_of(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Each value as a string, so that 3, 3.0 and "3" are the same; a missing one stays missing."""
+    if isinstance(values.dtype, pd.StringDtype):
+        return values
+    return values.astype(object).map(_name, na_action="ignore").astype("str")
+
+
+def _name(value: Any) -> str:
+    whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
+    return str(int(value)) if whole else str(value)
+
+
+@contextmanager
+def _about(path: Path) -> Iterator[None]:
+    """Puts the name of the file before a message about its content."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """A missing or unreadable file, said in one line."""
+    if not path.is_file():
+        accepted = _listed((*TABLE_SUFFIXES, ".npz"))
+        raise FileNotFoundError(f"there is no file {path}: give the path of a file that ends in {accepted}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            yield
+    except UNREADABLE as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(
+            f"{path.name} cannot be read, write it again: it is damaged or mislabelled ({reason})"
+        ) from error
+
+
+def _read_frame(path: Path, *, strings: Sequence[str] = ()) -> pd.DataFrame:
+    """The table in a file, by its suffix."""
+    suffix = next((suffix for suffix in TABLE_SUFFIXES if path.name.lower().endswith(suffix)), None)
+    if suffix is None:
+        raise ValueError(f"{path.name} is no table: accepted are files that end in {_listed(TABLE_SUFFIXES)}")
+    with _reading(path):
+        frame = pd.read_parquet(path) if suffix == ".parquet" else _read_csv(path, SEPARATORS[suffix], strings)
+    with _about(path):
+        return as_frame(frame, "the table")
+
+
+def _read_csv(path: Path, separator: str, strings: Sequence[str]) -> pd.DataFrame:
+    """Rows longer than the header are refused, a column's type is that of all its rows, and ? means missing."""
+    return pd.read_csv(
+        path,
+        sep=separator,
+        dtype=dict.fromkeys(strings, "str"),
+        index_col=False,
+        low_memory=False,
+        skipinitialspace=True,
+        na_values=["?"],
+    )
+
+
+def _read_arrays(path: Path, *, required: tuple[str, ...]) -> dict[str, Any]:
+    """The known arrays of a .npz file."""
+    with _reading(path):
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no archive of numpy.savez")
+        with np.load(path, allow_pickle=False) as file:
+            found = list(file.files)
+            arrays = {key: file[key] for key in NPZ_KEYS if key in found}
+    lost = [key for key in required if key not in arrays]
+    if lost:
+        raise ValueError(f"{path.name}: the array {lost[0]!r} is missing; the file holds {_listed(found)}")
+    return arrays
+
+
+def as_frame(frame: pd.DataFrame, what: str) -> pd.DataFrame:
+    """The table with a plain index and string names; not empty, no name twice."""
+    frame = frame.set_axis(_names(frame), axis=1).reset_index(drop=True)
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"{what} has the column {twice[0]!r} twice: rename one")
+    if frame.empty:
+        raise ValueError(f"{what} has {len(frame)} rows and {len(frame.columns)} columns: give at least one of each")
+    return frame
+
+
+def _string_columns(frame: pd.DataFrame) -> list[str]:
+    return [column for column in _names(frame) if isinstance(frame[column].dtype, pd.StringDtype)]
+
+
+def _find_column(frame: pd.DataFrame, named: str | None, usual: tuple[str, ...]) -> str | None:
+    """The column the user named, or the only one with a usual name; None where there is none."""
+    if named is not None:
+        if named not in frame:
+            raise ValueError(f"there is no column {named!r}; {_columns(frame)}")
+        return named
+    found = [column for column in _names(frame) if column.lower() in usual]
+    if len(found) > 1:
+        raise ValueError(f"which column is meant, {' or '.join(map(repr, found))}? name it; {_columns(frame)}")
+    return found[0] if found else None
+
+
+def _check_text(text: str | Sequence[str], inputs: Inputs) -> tuple[str, ...]:
+    names = (text,) if isinstance(text, str) else tuple(text)
+    if not isinstance(inputs, pd.DataFrame):
+        if names:
+            raise ValueError(f"text columns {_listed(names)} were named, but X is no table: give a DataFrame")
+        return ()
+    for name in names:
+        _find_column(inputs, name, ())
+    return names
+
+
+def _without_row_numbers(inputs: Inputs) -> tuple[Inputs, tuple[str, ...]]:
+    """A table without its columns that count the rows: in a file sorted by class they would give the label away."""
+    if not isinstance(inputs, pd.DataFrame) or len(inputs) < MANY_ROWS:
+        return inputs, ()
+    numbers = inputs.select_dtypes("integer")
+    counting = [column for column in numbers if (np.diff(numbers[column].to_numpy()) == 1).all()]
+    notes = tuple(f"column {column!r} counts the rows and was left out" for column in counting)
+    return inputs.drop(columns=counting), notes
+
+
+def _numpy(values: Any) -> Any:
+    """A tensor as an array; anything else as it is."""
+    if not isinstance(values, torch.Tensor):
+        return values
+    tensor = values.detach().cpu()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def _channels_first(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    if images.ndim == 3:
+        return images[:, None]
+    last = images.shape[3] in CHANNELS and images.shape[1] not in CHANNELS
+    return np.ascontiguousarray(images.transpose(0, 3, 1, 2)) if last else images
+
+
+def _label_words(values: Any, what: str, count: int) -> Words:
+    """Labels as strings, one for each of ``count`` inputs, or what is wrong with them."""
+    values = _numpy(values)
+    if isinstance(values, pd.Series) and values.name is not None:
+        what = f"column {values.name!r}"
+    if np.shape(values) != (count,):
+        raise ValueError(f"{what} must have shape ({count},), one label a row of X; received shape {np.shape(values)}")
+    if isinstance(values, np.ndarray) and values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8")
+    labels = pd.Series(values).reset_index(drop=True).infer_objects()
+    _check_labels(labels, what)
+    return names_of(labels).to_numpy(dtype=object)
+
+
+def _check_labels(labels: pd.Series[Any], what: str) -> None:
+    """None is missing, and none is a broken number."""
+    lost = np.flatnonzero(labels.isna())
+    if lost.size:
+        raise ValueError(
+            f"{what} lacks {lost.size} of {len(labels)} labels, in row {_listed(list(lost))} (counted from 0): fill "
+            "them in or leave those rows out (a .csv may not call a class NA, None, null or ?: rename it)"
+        )
+    broken = labels[labels % 1 != 0] if labels.dtype.kind == "f" else labels[:0]
+    if len(broken):
+        raise ValueError(
+            f"{what} looks like a regression target, as it holds {broken.iloc[0]:g}; accepted are classes: strings, "
+            "booleans, integers or floats that are whole"
+        )
+
+
+def _check_classes(words: Words) -> None:
+    distinct = len(set(words))
+    if distinct == 1:
+        raise ValueError(f"all labels are {words[0]!r}; at least two classes are needed: is it the right label column?")
+    if distinct > len(words) / 2 and len(words) >= MANY_ROWS:
+        raise ValueError(
+            f"the labels hold {distinct} different values in {len(words)} rows, like a regression target or an "
+            "identifier; accepted are classes: name another label column, or group its values"
+        )
+
+
+def _ordered(words: set[str]) -> tuple[str, ...]:
+    """Class names, by value where all are integers."""
+    integers = all(re.fullmatch(r"-?\d+", word) for word in words)
+    return tuple(sorted(words, key=(lambda word: (int(word), word)) if integers else None))
+
+
+def _numbered(words: Words, classes: tuple[str, ...]) -> NDArray[np.int64]:
+    """The position of each word among the classes."""
+    return pd.Index(classes, dtype=object).get_indexer(pd.Index(words, dtype=object)).astype(np.int64)
+
+
+def _with_test(data: Arrays, X: Any, y: Any, *, is_clean: bool) -> Arrays:
+    """The data set with a test part, which must fit to the training part."""
+    inputs = as_inputs(X, "X_test")
+    words = _label_words(y, "y_test", len(inputs))
+    labels = _numbered(words, data.classes)
+    if (labels < 0).any():
+        raise ValueError(
+            f"the test label {words[labels < 0][0]!r} is no class of the training labels ({_listed(data.classes)}): "
+            "correct it, or leave those rows out"
+        )
+    return replace(data, test_inputs=_fitting(inputs, data.inputs), test_labels=labels, test_is_clean=is_clean)
+
+
+def _fitting(inputs: Inputs, model: Inputs) -> Inputs:
+    """Test inputs with the columns or the shape of the training inputs."""
+    if isinstance(inputs, pd.DataFrame) and isinstance(model, pd.DataFrame):
+        for column in _names(model):
+            _find_column(inputs, column, ())
+        return inputs[_names(model)]
+    shapes = [x.shape[1:] if isinstance(x, np.ndarray) else type(x).__name__ for x in (model, inputs)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(f"X_test must be like X, whose rows have shape {shapes[0]}; received {shapes[1]}")
+    return inputs
+
+
+def _columns(frame: pd.DataFrame) -> str:
+    return f"the columns are {_listed([repr(column) for column in _names(frame)])}"
+
+
+def _names(frame: pd.DataFrame) -> list[str]:
+    return [str(column) for column in frame.columns]
+
+
+def _listed(items: Sequence[Any], most: int = 20) -> str:
+    """The first items, separated by commas."""
+    return ", ".join(map(str, items[:most])) + (f", ... ({len(items)} in all)" if len(items) > most else "")

@@ -1,0 +1,1 @@
+"""Training algorithms: each sequences pure parts of core and nn."""

@@ -1,0 +1,106 @@
+"""The protocol of a training algorithm, and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from antidote_learn._types import Batch
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What a network says of every training sample, in their order, in evaluation mode.
+
+    Attributes:
+        losses: (N,) cross-entropy of the given label.
+        probs: (N, K).
+        features: (N, F).
+    """
+
+    losses: Tensor
+    probs: Tensor
+    features: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What an epoch visits: the samples' positions, or None for all."""
+
+    index: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class StepStats:
+    """What a step reports, over the whole batch; tensors are read once an epoch, so that no step waits for a device.
+
+    Attributes:
+        loss: The objective.
+        numbers: Further figures, averaged over the epoch's steps.
+    """
+
+    loss: Tensor
+    numbers: Mapping[str, Any]
+
+
+class Context(Protocol):
+    """What the trainer lends to a method."""
+
+    processes: int
+    classes: int
+    samples: int
+
+    def network(self) -> tuple[nn.Module, Optimizer]:
+        """A new network with its optimiser, on the device; further calls give networks with other weights."""
+        ...
+
+    def plain(self, net: nn.Module) -> nn.Module:
+        """The network itself, without what keeps processes in step: to predict with."""
+        ...
+
+    def update(self, net: nn.Module, optimizer: Optimizer, loss: Tensor) -> None:
+        """One optimiser step down the gradient of a loss, with the run's clipping."""
+        ...
+
+    def score(self, net: nn.Module) -> Scores:
+        """The network's view of the whole training set."""
+        ...
+
+
+class Method(Protocol):
+    """A training algorithm. The loop calls `build` once, and `load_state_dict` where it resumes."""
+
+    def build(self, ctx: Context) -> None:
+        """Makes networks and state."""
+        ...
+
+    def begin_epoch(self, epoch: int, ctx: Context) -> Plan:
+        """Called before every epoch, from 0 on."""
+        ...
+
+    def step(self, batch: Batch, ctx: Context) -> StepStats:
+        """Trains on one batch."""
+        ...
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        """Logits (B, K), in evaluation mode and without gradients."""
+        ...
+
+    @property
+    def parts(self) -> Mapping[str, tuple[nn.Module, Optimizer]]:
+        """Networks and their optimisers by name; the first is the one to keep as the model."""
+        ...
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """State beyond `parts`."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Puts `state_dict` back."""
+        ...

@@ -1,0 +1,1 @@
+"""Runs: the loop, evaluation, checkpoints, and the distributed engine."""

@@ -1,0 +1,121 @@
+"""The distributed engine: devices, processes, precision. No other file knows which one it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
+
+
+class Engine:
+    """One process's view of the run.
+
+    Args:
+        devices: Processes on this machine, one for each device.
+        nodes: Machines.
+        precision: "32", "bf16" or "16" (mixed).
+    """
+
+    def __init__(self, *, devices: int = 1, nodes: int = 1, precision: str = "32") -> None:
+        kind: Any = PRECISIONS[precision]
+        strategy = "ddp_spawn" if devices * nodes > 1 else "auto"
+        self.fabric = Fabric(devices=devices, num_nodes=nodes, strategy=strategy, precision=kind)
+
+    def launch(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """work(engine, *arguments) in every process; what the first one returns."""
+        return self.fabric.launch(_call, work, *arguments)  # type: ignore[arg-type]
+
+    @property
+    def is_first(self) -> bool:
+        """Before the launch: whether this process is the first one, or the only one there is yet."""
+        environment: Any = getattr(self.fabric.strategy, "cluster_environment", None)
+        if environment is None or not environment.creates_processes_externally:
+            return True
+        return bool(environment.global_rank() == 0)
+
+    @property
+    def processes(self) -> int:
+        """How many there are."""
+        return int(self.fabric.world_size)
+
+    @property
+    def rank(self) -> int:
+        """This one's number."""
+        return int(self.fabric.global_rank)
+
+    @property
+    def device(self) -> torch.device:
+        """Where this process computes."""
+        return self.fabric.device
+
+    def setup(self, net: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
+        """Both on the device and, in a group, in step with the other processes."""
+        return self.fabric.setup(net, optimizer, move_to_device=True)  # type: ignore[no-any-return]
+
+    def backward(self, loss: Tensor) -> None:
+        """Gradients, averaged over processes."""
+        self.fabric.backward(loss)
+
+    def clip(self, net: nn.Module, optimizer: Optimizer, norm: float) -> None:
+        """Scales the gradient down to a norm."""
+        self.fabric.clip_gradients(net, optimizer, max_norm=norm, error_if_nonfinite=False)
+
+    def seed(self, number: int) -> None:
+        """Sets what layers such as dropout draw from; every process gets another state."""
+        torch.default_generator.manual_seed(number + self.rank)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(number + self.rank)
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is up in any process."""
+        if self.processes == 1:
+            return flag
+        raised = torch.tensor(int(flag), device=self.device)
+        dist.all_reduce(raised)
+        return bool(raised.item())
+
+    def total(self, numbers: Tensor) -> Tensor:
+        """The sum over processes."""
+        if self.processes > 1:
+            dist.all_reduce(numbers)
+        return numbers
+
+    def align(self, net: nn.Module) -> None:
+        """Gives every process the first one's buffers (running means), which each has of its own samples."""
+        if self.processes > 1:
+            for buffer in net.buffers():
+                dist.broadcast(buffer, 0)
+
+    def collect(self, rows: Tensor, sizes: list[int]) -> Tensor:
+        """The rows of all processes, which have these sizes, in order, on the host."""
+        if self.processes == 1:
+            return rows.cpu()
+        padded = rows.new_zeros(max(sizes), *rows.shape[1:])
+        padded[: len(rows)] = rows
+        gathered = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(gathered, padded)
+        return torch.cat([part[:size] for part, size in zip(gathered, sizes, strict=True)]).cpu()
+
+    def barrier(self) -> None:
+        """Waits for all processes."""
+        self.fabric.barrier()
+
+
+def unwrapped(net: nn.Module) -> nn.Module:
+    """The user's own network inside what `Engine.setup` gave."""
+    from lightning_fabric.wrappers import _FabricModule
+
+    return net.module if isinstance(net, _FabricModule) else net
+
+
+def _call(fabric: Fabric, work: Callable[..., Any], *arguments: Any) -> Any:
+    engine = Engine.__new__(Engine)
+    engine.fabric = fabric
+    return work(engine, *arguments)

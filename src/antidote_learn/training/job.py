@@ -1,0 +1,214 @@
+"""What every process of a run does: estimate the rate if nobody knows it, train, score, write down."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from antidote_learn._types import NoisyLabels, Relaxed
+from antidote_learn.core.relaxation import relax, relax_penalized
+from antidote_learn.data.prepared import Prepared
+from antidote_learn.methods.base import Method, Scores
+from antidote_learn.methods.single import Single
+from antidote_learn.nn.antidote import AntidoteLoss
+from antidote_learn.registry import MethodSpec, build_method
+from antidote_learn.training.checkpoint import replacing, write_bytes, write_json, write_tensors
+from antidote_learn.training.engine import Engine, unwrapped
+from antidote_learn.training.estimation import estimated_rate
+from antidote_learn.training.evaluate import hits, outputs
+from antidote_learn.training.interrupts import gently
+from antidote_learn.training.loop import Progress, Settings, Stage, Trainer
+from antidote_learn.training.progress import Reporter
+from antidote_learn.training.results import write_model
+from antidote_learn.training.schedules import parse_schedule
+from antidote_learn.training.specs import Spec
+
+TRAINING = 3  # number of the stage after the two halves
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A run to carry out."""
+
+    folder: Path
+    spec: Spec
+    data: Prepared
+    method: MethodSpec
+    settings: Settings
+    reporter: Reporter
+
+
+def work(engine: Engine, job: Job) -> None:
+    """The run, from wherever its folder says it stands."""
+    with gently():
+        trainer = Trainer(engine, job.data, job.settings, job.reporter if engine.rank == 0 else _quiet())
+        try:
+            _run(trainer, job)
+        finally:
+            trainer.reporter.close()
+
+
+def _quiet() -> Reporter:
+    from antidote_learn.training.progress import Silent
+
+    return Silent()
+
+
+def _run(trainer: Trainer, job: Job) -> None:
+    for note in job.data.notes:
+        trainer.reporter.note(note)
+    rate = _rate(trainer, job)
+    method = build_method(_with_rate(job.method, rate))
+    spec = job.spec
+    stage = Stage(
+        "training",
+        TRAINING,
+        np.arange(trainer.samples),
+        spec.epochs,
+        parse_schedule(spec.schedule, epochs=spec.schedule_epochs),
+        job.folder / "checkpoint" / "training.safetensors",
+    )
+    progress = trainer.fit(stage, method, lambda progress, record: _evaluated(trainer, job, method, progress, record))
+    scores = trainer.score(next(iter(method.parts.values()))[0])
+    if trainer.engine.rank == 0:
+        _write_results(trainer, job, method, progress, scores, rate)
+    trainer.engine.barrier()
+
+
+def _rate(trainer: Trainer, job: Job) -> dict[str, Any] | None:
+    if job.method.parameters.get("noise_rate") != "auto":
+        return None
+    found = estimated_rate(trainer, job.folder)
+    for warning in found["warnings"]:
+        trainer.reporter.note(warning)
+    trainer.reporter.note(
+        f"estimated noise rate {found['rate']:.3f}, between {found['low']:.3f} and {found['high']:.3f}"
+    )
+    return found
+
+
+def _with_rate(method: MethodSpec, rate: dict[str, Any] | None) -> MethodSpec:
+    return method if rate is None else MethodSpec(method.name, {**method.parameters, "noise_rate": rate["rate"]})
+
+
+def _evaluated(trainer: Trainer, job: Job, method: Method, progress: Progress, record: dict[str, Any]) -> None:
+    """Adds the epoch's figures, keeps the best epoch's model, and brings metrics.jsonl up to date."""
+    data = job.data
+    logits = outputs(method.predict, data.test_rows, data.preparation, trainer.engine, workers=job.settings.workers)
+    labels = torch.from_numpy(data.test_labels)
+    record["top1"] = hits(logits, labels, top=1)
+    if trainer.classes > 5:
+        record["top5"] = hits(logits, labels, top=5)
+    if trainer.engine.rank == 0:
+        if record["top1"] > max((earlier["top1"] for earlier in progress.records[:-1]), default=-1.0):
+            write_tensors(job.folder / "model" / "best.safetensors", _weights(method), {"epoch": record["epoch"]})
+        lines = "".join(json.dumps(line) + "\n" for line in progress.records)
+        write_bytes(job.folder / "metrics.jsonl", lines.encode())
+
+
+def _weights(method: Method) -> dict[str, Tensor]:
+    """Of the network that is the model."""
+    net, _ = next(iter(method.parts.values()))
+    return dict(unwrapped(net).state_dict())
+
+
+def _write_results(
+    trainer: Trainer, job: Job, method: Method, progress: Progress, scores: Scores, rate: dict[str, Any] | None
+) -> None:
+    """Model, samples, summary; `done` last."""
+    folder = job.folder
+    write_tensors(folder / "model" / "last.safetensors", _weights(method), {"epoch": progress.epoch})
+    write_model(folder / "model", job.spec, job.data)
+    with replacing(folder / "samples.parquet") as temporary:
+        samples_table(job.data, scores, method).to_parquet(temporary, index=False)
+    write_json(folder / "summary.json", summary(job, progress, rate))
+    write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
+
+
+def samples_table(data: Prepared, scores: Scores, method: Method) -> pd.DataFrame:
+    """One row for each training sample; weights are those of one relaxation over all of them."""
+    labels = torch.from_numpy(data.labels)
+    solved = relaxed_over_all(scores.losses, method)
+    weights = torch.ones_like(scores.losses) if solved is None else solved.weights
+    names = np.array(data.classes)
+    columns: dict[str, Any] = {"index": data.index, "given_label": names[data.labels]}
+    if data.clean_labels is not None:
+        columns["clean_label"] = names[data.clean_labels]
+    columns |= {
+        "predicted_label": names[scores.probs.argmax(dim=1).numpy()],
+        "probability": scores.probs.gather(1, labels[:, None])[:, 0].numpy(),
+        "loss": scores.losses.numpy(),
+        "weight": weights.numpy(),
+        "forgotten": _forgotten(solved, weights),
+    }
+    return pd.DataFrame(columns)
+
+
+def _forgotten(solved: Relaxed | None, weights: Tensor) -> Any:
+    if solved is None:
+        return np.zeros(len(weights), dtype=bool)
+    from antidote_learn._types import FADED
+
+    vanishes = np.isfinite(solved.divergence.vanishing_score)
+    return (weights <= 0.0 if vanishes else weights < FADED).numpy()
+
+
+def relaxed_over_all(losses: Tensor, method: Method) -> Relaxed | None:
+    """The method's relaxation over the whole training set at once; None for a method that has none."""
+    objective = method.objective if isinstance(method, Single) else None
+    if not isinstance(objective, AntidoteLoss):
+        return None
+    settings: dict[str, Any] = {"kappa": objective.kappa, "divergence": objective.divergence}
+    if objective.penalty is not None:
+        return relax_penalized(losses, objective.penalty, **settings)
+    assert objective.delta is not None  # one of the two is given
+    return relax(losses, objective.delta, **settings)
+
+
+def summary(job: Job, progress: Progress, rate: dict[str, Any] | None) -> dict[str, Any]:
+    """What `--json` prints."""
+    data, figures = job.data, [record["top1"] for record in progress.records]
+    best = int(np.argmax(figures))
+    accuracy = {
+        "last": figures[-1],
+        "best": figures[best],
+        "best_epoch": best + 1,
+        "against": "clean" if data.test_is_clean else "given",
+        "selection": "the best epoch is the one with the highest figure on the test samples themselves: optimistic",
+    }
+    if "top5" in progress.records[-1]:
+        accuracy["last_top5"] = progress.records[-1]["top5"]
+    return {
+        "method": job.spec.method,
+        "data": job.spec.data,
+        "noise": _noise_summary(job.spec.noise, data),
+        "noise_rate": rate,
+        "accuracy": accuracy,
+        "test": "held out" if data.held_out else "given",
+        "samples": len(data.labels),
+        "epochs": progress.epoch,
+        "seconds": sum(record["seconds"] for record in progress.records),
+        "out": str(job.folder),
+    }
+
+
+def _noise_summary(spec: str, data: Prepared) -> dict[str, Any]:
+    known = data.noise
+    if known is None:  # the hash of the labels says what training saw, noise or not
+        truth = data.labels if data.clean_labels is None else data.clean_labels
+        known = NoisyLabels(data.labels, truth, np.eye(len(data.classes)), 0.0, spec, None)
+    realised = None if data.clean_labels is None else known.rate
+    return {
+        "spec": spec,
+        "realised": realised,
+        "expected": None if data.noise is None else known.expected,
+        "hash": known.hash,
+    }

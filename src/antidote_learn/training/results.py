@@ -1,0 +1,160 @@
+"""A finished run read back: its model with its own preprocessing, its samples, its metrics."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from antidote_learn._types import ImageFiles
+from antidote_learn.data.augment import Augmentation
+from antidote_learn.data.encoding import TableEncoding, encoding_from_state
+from antidote_learn.data.loaders import preparation_of
+from antidote_learn.data.tabular import as_inputs
+from antidote_learn.models import build_model
+from antidote_learn.training.checkpoint import (
+    FORMAT,
+    digest,
+    read_json,
+    read_tensors,
+    restore_network,
+    write_json,
+    write_tensors,
+)
+from antidote_learn.training.engine import Engine
+from antidote_learn.training.evaluate import outputs
+from antidote_learn.training.specs import read_spec
+
+if TYPE_CHECKING:
+    from antidote_learn.data.prepared import Prepared
+    from antidote_learn.training.specs import Spec
+
+WHICH = ("last", "best")
+PREPROCESSING = "preprocessing"
+
+
+def write_model(folder: Path, spec: Spec, data: Prepared) -> None:
+    """model.json and the preprocessing, beside the weights that are there already."""
+    meta, arrays = data.encoding.state()
+    write_tensors(folder / f"{PREPROCESSING}.safetensors", {k: torch.from_numpy(v) for k, v in arrays.items()}, meta)
+    names = (*WHICH, PREPROCESSING)
+    write_json(
+        folder / "model.json",
+        {
+            "format": FORMAT,
+            "model": spec.model,
+            "shape": list(data.encoding.shape),
+            "classes": list(data.classes),
+            "sha256": {name: digest(folder / f"{name}.safetensors") for name in names},
+        },
+    )
+
+
+class Run:
+    """A finished run.
+
+    Attributes:
+        folder: Where it lies.
+        classes: Class names, in the order of the probabilities.
+        summary: What `antidote train --json` prints.
+        spec: Everything that determined it.
+    """
+
+    def __init__(self, folder: Path, net: nn.Module, card: dict[str, Any], encoding: Any) -> None:
+        self.folder, self.classes = folder, tuple(card["classes"])
+        self.spec = read_spec(folder)[0]
+        self.summary: dict[str, Any] = read_json(folder / "summary.json")
+        self._net, self._encoding = net.eval(), encoding
+        self._preparation = preparation_of(encoding, Augmentation())
+
+    @classmethod
+    def read(cls, folder: Path, *, which: str, model: nn.Module | None) -> Run:
+        """See `antidote_learn.load`."""
+        if which not in WHICH:
+            raise ValueError(f"which must be one of {', '.join(WHICH)}; got {which!r}")
+        if not (folder / "spec.json").is_file():
+            raise FileNotFoundError(f"{folder} is no run's folder: it holds no spec.json")
+        if not (folder / "done").exists():
+            raise ValueError(f"the run in {folder} is not finished: continue it with --resume")
+        card = _card(folder / "model")
+        encoding = encoding_from_state(*_preprocessing(folder / "model", card))
+        net = _network(card, model)
+        weights, _ = _checked(folder / "model", which, card)
+        restore_network(net, weights, "", folder / "model" / f"{which}.safetensors")
+        return cls(folder, net, card, encoding)
+
+    @property
+    def strings(self) -> tuple[str, ...]:
+        """Columns of a table that hold names or text, to be read as they are written."""
+        return self._encoding.strings if isinstance(self._encoding, TableEncoding) else ()
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """One row for each epoch."""
+        lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        return pd.DataFrame([json.loads(line) for line in lines])
+
+    @property
+    def samples(self) -> pd.DataFrame:
+        """One row for each training sample: labels, probability of the given one, loss, weight, forgotten."""
+        return pd.read_parquet(self.folder / "samples.parquet")
+
+    def predict_proba(self, X: Any) -> NDArray[np.float32]:
+        """(N, K) probabilities for inputs like those of training: a table, an array, images or image files."""
+        inputs = X if isinstance(X, ImageFiles) else as_inputs(X)
+        engine = Engine()
+        net = self._net.to(engine.device)
+        logits = outputs(net, self._encoding.encode(inputs), self._preparation, engine, workers=2)
+        return logits.softmax(dim=1).numpy()
+
+    def predict(self, X: Any) -> NDArray[np.str_]:
+        """(N,) class names."""
+        names: NDArray[np.str_] = np.array(self.classes)[self.predict_proba(X).argmax(axis=1)]
+        return names
+
+    def __repr__(self) -> str:
+        """One line."""
+        figure = self.summary["accuracy"]
+        return f"Run({str(self.folder)!r}: {self.summary['method']} on {self.summary['data']}, {figure['last']:.1f} %)"
+
+
+def _card(folder: Path) -> dict[str, Any]:
+    path = folder / "model.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing: the model folder is incomplete; restore it, or train anew")
+    card = read_json(path)
+    wanted = {"format", "model", "shape", "classes", "sha256"}
+    if not isinstance(card, dict) or not wanted <= card.keys():
+        raise ValueError(f"{path} is damaged: it lacks some of {', '.join(sorted(wanted))}; restore it, or train anew")
+    if card["format"] != FORMAT:
+        raise ValueError(f"{path} has format {card['format']!r}, known is {FORMAT}: use the package that made it")
+    return card
+
+
+def _checked(folder: Path, name: str, card: dict[str, Any]) -> tuple[dict[str, Tensor], Any]:
+    """Tensors of a file whose digest is the one that was written down."""
+    path = folder / f"{name}.safetensors"
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing: the model folder is incomplete; restore it, or train anew")
+    if digest(path) != card["sha256"].get(name):
+        raise ValueError(f"{path} was changed or cut short since the run wrote it; restore it, or train anew")
+    return read_tensors(path)
+
+
+def _preprocessing(folder: Path, card: dict[str, Any]) -> tuple[Any, dict[str, NDArray[Any]]]:
+    tensors, meta = _checked(folder, PREPROCESSING, card)
+    return meta, {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
+def _network(card: dict[str, Any], model: nn.Module | None) -> nn.Module:
+    if model is None and card["model"].endswith(" object"):
+        raise ValueError(
+            f"the run was given a {card['model']}, which cannot be made again from its name: load(folder, model=...)"
+        )
+    return build_model(model or card["model"], shape=tuple(card["shape"]), classes=len(card["classes"]), seed=0)

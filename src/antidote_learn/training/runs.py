@@ -1,0 +1,321 @@
+"""`train` and `load`: a run is a folder that says everything about itself and gives the model back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from antidote_learn._types import Arrays
+from antidote_learn.data.noise import parse_noise
+from antidote_learn.data.opening import open_data
+from antidote_learn.data.prepared import fingerprint, prepare
+from antidote_learn.models import build_model, default_model
+from antidote_learn.registry import (
+    MethodSpec,
+    Protocol,
+    build_method,
+    default_protocol,
+    parse_method,
+    protocols,
+    with_budget,
+)
+from antidote_learn.training.checkpoint import locked
+from antidote_learn.training.engine import PRECISIONS, Engine
+from antidote_learn.training.interrupts import gently
+from antidote_learn.training.job import Job, work
+from antidote_learn.training.loop import Settings
+from antidote_learn.training.progress import Reporter, Silent
+from antidote_learn.training.results import Run
+from antidote_learn.training.schedules import parse_schedule
+from antidote_learn.training.specs import Spec, differences, environment, read_spec, write_spec
+
+SMALLEST_BATCH = 16
+OPTIMIZERS = ("sgd", "adamw")
+
+
+def train(
+    data: str | Path | Arrays | Sequence[Any],
+    *,
+    method: str = "antidote",
+    noise_rate: float | str | None = "auto",
+    delta: float | None = None,
+    penalty: float | None = None,
+    noise: str = "none",
+    noise_seed: int | None = None,
+    label: str | None = None,
+    text: Sequence[str] = (),
+    test: str | Path | None = None,
+    subset: int | None = None,
+    model: str | nn.Module | None = None,
+    protocol: str | None = None,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    lr: float | None = None,
+    optimizer: str | None = None,
+    weight_decay: float | None = None,
+    schedule: str | None = None,
+    warmup: float | None = None,
+    clip: float | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    resume: bool = False,
+    devices: int = 1,
+    nodes: int = 1,
+    precision: str = "32",
+    workers: int = 2,
+    data_root: str | Path | None = None,
+    download: bool = False,
+    strict: bool = False,
+    reporter: Reporter | None = None,
+) -> Run:
+    """Trains a network on labels that cannot be trusted, and gives the run back.
+
+    Args:
+        data: A built-in name, a file, a folder of images by class, `Arrays`, or a pair (X, y).
+        method: With parameters, as on the command line: "antidote", "ce", "antidote:divergence=chi2".
+        noise_rate: The share of wrong labels; "auto" estimates it.
+        delta: A budget instead.
+        penalty: The price of the penalised variant instead.
+        noise: Noise to add to the training labels: "symmetric:0.4".
+        noise_seed: Of that noise; the run's seed by default.
+        label: The label column of a table.
+        text: Columns of a table that hold text.
+        test: A test table or folder; without one a fifth of the samples is held out.
+        subset: Train on so many samples, the first ones of a seeded permutation.
+        model: A name with parameters, "package.module:factory", or an ``nn.Module``.
+        protocol: A named set of the following; each of them overrides it.
+        epochs: How often the data is seen.
+        batch_size: Of the global batch, split over devices.
+        lr: Initial learning rate.
+        optimizer: "sgd" or "adamw".
+        weight_decay: Of the optimiser.
+        schedule: Of the learning rate: "constant", "cosine", "step:E1,E2", "exponential:F".
+        warmup: Epochs over which the learning rate rises from 0.
+        clip: Largest norm of the gradient; 0 for any.
+        seed: Of weights, order and augmentation.
+        out: The run's folder; by default a name under ``runs``.
+        resume: Continue what is in the folder.
+        devices: Processes on this machine.
+        nodes: Machines.
+        precision: "32", "bf16" or "16".
+        workers: Threads that decode image files.
+        data_root: Where official files lie.
+        download: Whether to fetch those that are missing.
+        strict: Whether unreadable images are an error.
+        reporter: Who is told of the progress.
+
+    Raises:
+        ValueError: Bad arguments or data; nothing was written.
+        FileNotFoundError: Missing data.
+        Interrupted: Ctrl-C; the folder can be continued.
+        RunFailed: Training broke down.
+    """
+    reporter = reporter or Silent()
+    chosen = with_budget(
+        parse_method(method),
+        {"noise_rate": None if noise_rate == "auto" else noise_rate, "delta": delta, "penalty": penalty},
+    )
+    parse_noise(noise)
+    _check_method(chosen)
+    arrays = open_data(data, label=label, text=text, test=test, root=data_root, download=download, strict=strict)
+    given = {
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "lr": lr,
+        "optimizer": optimizer,
+        "weight_decay": weight_decay,
+        "schedule": schedule,
+        "warmup": warmup,
+        "clip": clip,
+    }
+    name, settings = _protocol(protocol, arrays, given)
+    noise_seed = seed if noise_seed is None else noise_seed
+    prepared = prepare(
+        arrays,
+        noise=noise,
+        noise_seed=noise_seed,
+        seed=seed,
+        subset=subset,
+        recipe=settings.recipe,
+        root=data_root,
+        workers=workers,
+    )
+    chosen = _with_injected(chosen, prepared.noise)
+    network = model or (default_model(prepared.encoding.shape) if settings.model == "auto" else settings.model)
+    build_model(network, shape=prepared.encoding.shape, classes=len(prepared.classes), seed=0)  # says what is wrong now
+    size = batch_size or min(settings.batch_size, max(SMALLEST_BATCH, len(prepared.labels) // 8))
+    spec = Spec(
+        data=str(data) if isinstance(data, (str, Path)) else prepared.name,
+        data_hash=fingerprint(prepared),
+        classes=len(prepared.classes),
+        samples=len(prepared.labels),
+        subset=subset,
+        noise=noise,
+        noise_seed=noise_seed,
+        method=str(chosen),
+        protocol=name,
+        model=network if isinstance(network, str) else f"{type(network).__name__} object",
+        optimizer=settings.optimizer,
+        lr=settings.lr,
+        momentum=settings.momentum,
+        nesterov=settings.nesterov,
+        weight_decay=settings.weight_decay,
+        schedule=settings.schedule,
+        schedule_epochs=_schedule_epochs(name, schedule, settings),
+        warmup=settings.warmup,
+        clip=settings.clip,
+        epochs=settings.epochs,
+        batch_size=size,
+        recipe=settings.recipe,
+        seed=seed,
+        devices=devices,
+        nodes=nodes,
+        precision=_checked_precision(precision),
+    )
+    engine = Engine(devices=_positive("devices", devices), nodes=_positive("nodes", nodes), precision=precision)
+    folder = Path(out) if out is not None else _default_folder(spec)
+    job = Job(
+        folder=folder.absolute(),
+        spec=spec,
+        data=prepared,
+        method=chosen,
+        settings=Settings(
+            model=network,
+            optimizer=spec.optimizer,
+            lr=spec.lr,
+            momentum=spec.momentum,
+            nesterov=spec.nesterov,
+            weight_decay=spec.weight_decay,
+            clip=spec.clip,
+            batch_size=spec.batch_size,
+            warmup=spec.warmup,
+            seed=seed,
+            workers=workers,
+        ),
+        reporter=reporter,
+    )
+    return _carried_out(job, engine, resume=resume, model=model if isinstance(model, nn.Module) else None)
+
+
+def load(folder: str | Path, *, which: str = "last", model: nn.Module | None = None) -> Run:
+    """A finished run: its model, samples and metrics.
+
+    Args:
+        folder: The run's folder.
+        which: The "last" epoch's model or the "best" one's.
+        model: The network, where the run was given an object that cannot be made again from its name.
+    """
+    return Run.read(Path(folder), which=which, model=model)
+
+
+def _carried_out(job: Job, engine: Engine, *, resume: bool, model: nn.Module | None) -> Run:
+    """The run in its folder, which is locked as long."""
+    folder = job.folder
+    if not engine.is_first:  # started by a cluster: the first process looks after the folder
+        engine.launch(work, job)
+        return Run.read(folder, which="last", model=model)
+    _make(folder)
+    with locked(folder), gently():
+        if _continued(folder, job, resume):
+            return Run.read(folder, which="last", model=model)
+        engine.launch(work, job)
+    return Run.read(folder, which="last", model=model)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ValueError(f"{folder} is a file: choose another --out") from error
+
+
+def _continued(folder: Path, job: Job, resume: bool) -> bool:
+    """Whether the folder's run is finished; a folder that holds something else is refused."""
+    others = [path.name for path in folder.iterdir() if path.name != ".lock"]
+    if not (folder / "spec.json").exists():
+        if [name for name in others if not name.endswith(".part")]:
+            raise ValueError(f"{folder} is not empty and holds no run: choose another --out")
+        (folder / "checkpoint").mkdir(exist_ok=True)
+        (folder / "model").mkdir(exist_ok=True)
+        write_spec(folder, job.spec)
+        return False
+    if not resume:
+        raise ValueError(f"{folder} holds a run already: continue it with --resume, or choose another --out")
+    stored, where = read_spec(folder)
+    differing = differences(stored, asdict(job.spec))
+    if differing:
+        raise ValueError(f"{folder} holds another run: {'; '.join(differing)}. Choose another --out")
+    changed = differences(where, environment())
+    if changed:
+        job.reporter.note(f"continued in another environment, numbers may differ: {'; '.join(changed)}")
+    for name in ("checkpoint", "model"):
+        (folder / name).mkdir(exist_ok=True)
+    return (folder / "done").exists()
+
+
+def _protocol(name: str | None, arrays: Arrays, given: dict[str, Any]) -> tuple[str, Protocol]:
+    """The protocol's name, and its settings with those that were given."""
+    known = protocols()
+    name = name or default_protocol(arrays.name, _sample_shape(arrays))
+    if name not in known:
+        raise ValueError(f"unknown protocol {name!r}; accepted: {', '.join(known)}")
+    chosen = {**asdict(known[name]), **{key: value for key, value in given.items() if value is not None}}
+    settings = Protocol(**chosen)
+    if settings.optimizer not in OPTIMIZERS:
+        raise ValueError(f"unknown optimizer {settings.optimizer!r}; accepted: {', '.join(OPTIMIZERS)}")
+    for key in ("epochs", "batch_size"):
+        _positive(key, getattr(settings, key))
+    for key in ("lr", "weight_decay", "warmup", "clip"):
+        if not 0.0 <= getattr(settings, key) < float("inf") or (key == "lr" and settings.lr == 0.0):
+            raise ValueError(f"{key} must be a positive number, got {getattr(settings, key)!r}")
+    parse_schedule(settings.schedule, epochs=settings.epochs)
+    return name, settings
+
+
+def _sample_shape(arrays: Arrays) -> tuple[int, ...]:
+    """Images have three axes, all else one; the numbers do not matter yet."""
+    shape = getattr(arrays.inputs, "shape", None)
+    return (0,) if shape is not None and len(shape) == 2 else (0, 0, 0)
+
+
+def _schedule_epochs(protocol: str, schedule: str | None, settings: Protocol) -> int:
+    """For how many epochs the schedule was written: the protocol's own, unless the user wrote it."""
+    return settings.epochs if schedule is not None else protocols()[protocol].epochs
+
+
+def _check_method(method: MethodSpec) -> None:
+    """Builds it once, with a rate that stands in for one that is not known yet."""
+    rate = method.parameters.get("noise_rate")
+    stand_in = {**method.parameters, **({"noise_rate": 0.1} if isinstance(rate, str) else {})}
+    build_method(MethodSpec(method.name, stand_in))
+
+
+def _with_injected(method: MethodSpec, noise: Any) -> MethodSpec:
+    if method.parameters.get("noise_rate") != "injected":
+        return method
+    if noise is None:
+        raise ValueError("noise_rate=injected needs noise that was injected: add --noise, or give a rate")
+    return MethodSpec(method.name, {**method.parameters, "noise_rate": noise.rate})
+
+
+def _default_folder(spec: Spec) -> Path:
+    """A name that says what it is."""
+    words = [Path(spec.data).stem or "data", spec.method, spec.noise, f"seed{spec.seed}"]
+    name = "-".join(words).replace(":", "-").replace("=", "-")
+    return Path("runs") / "".join(c for c in name if c.isalnum() or c in "-._")
+
+
+def _positive(name: str, value: int) -> int:
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+    return value
+
+
+def _checked_precision(precision: str) -> str:
+    if precision not in PRECISIONS:
+        raise ValueError(f"unknown precision {precision!r}; accepted: {', '.join(PRECISIONS)}")
+    return precision

@@ -1,0 +1,81 @@
+"""Everything that determines a run, as it is written to spec.json and compared when a run is continued."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from antidote_learn._version import __version__
+from antidote_learn.training.checkpoint import FORMAT, read_json, write_json
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A run. Two runs with the same spec on the same machine end with the same numbers."""
+
+    data: str
+    data_hash: str
+    classes: int
+    samples: int
+    subset: int | None
+    noise: str
+    noise_seed: int
+    method: str
+    protocol: str
+    model: str
+    optimizer: str
+    lr: float
+    momentum: float
+    nesterov: bool
+    weight_decay: float
+    schedule: str
+    schedule_epochs: int
+    warmup: float
+    clip: float
+    epochs: int
+    batch_size: int
+    recipe: str
+    seed: int
+    devices: int
+    nodes: int
+    precision: str
+
+
+def environment() -> dict[str, Any]:
+    """What else numbers depend on."""
+    return {
+        "package": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "threads": torch.get_num_threads(),
+        "cores": os.cpu_count(),
+    }
+
+
+def write_spec(folder: Path, spec: Spec) -> None:
+    """spec.json."""
+    write_json(folder / "spec.json", {"format": FORMAT, "run": asdict(spec), "environment": environment()})
+
+
+def read_spec(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(run, environment) of spec.json."""
+    stored = read_json(folder / "spec.json")
+    if not isinstance(stored, dict) or stored.get("format") != FORMAT or "run" not in stored:
+        raise ValueError(f"{folder / 'spec.json'} is no spec of format {FORMAT}: use the package that made it")
+    return stored["run"], stored.get("environment", {})
+
+
+def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """What differs, a phrase each."""
+    names = sorted({*stored, *wanted})
+    return [
+        f"{name} is {stored.get(name)!r} there, {wanted.get(name)!r} now"
+        for name in names
+        if stored.get(name) != wanted.get(name)
+    ]
