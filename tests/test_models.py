@@ -13,19 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from antidote_learn.models import (
-    MODELS,
-    Network,
-    build_model,
-    cnn8,
-    cnn_mnist,
-    default_model,
-    features_and_head,
-    mlp,
-    preact_resnet18,
-    resnet34,
-    resnet50,
-)
+from antidote_learn.models import MODELS, Network, build_model, default_model, features_and_head
+from antidote_learn.models.networks import cnn8, cnn_mnist, mlp, preact_resnet18, resnet34, resnet50
 
 SHAPES = {
     "cnn8": (3, 32, 32),

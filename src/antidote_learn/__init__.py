@@ -12,6 +12,8 @@ from antidote_learn._version import __version__
 
 if TYPE_CHECKING:
     from antidote_learn import functional as functional
+    from antidote_learn._types import Arrays as Arrays
+    from antidote_learn._types import NoisyLabels as NoisyLabels
     from antidote_learn._types import Relaxed as Relaxed
     from antidote_learn._types import Status as Status
     from antidote_learn.core.budgets import delta_from_rate as delta_from_rate
@@ -28,18 +30,25 @@ if TYPE_CHECKING:
     from antidote_learn.core.relaxation import dual_objective as dual_objective
     from antidote_learn.core.relaxation import relax as relax
     from antidote_learn.core.relaxation import relax_penalized as relax_penalized
+    from antidote_learn.data.noise import inject as inject
     from antidote_learn.nn.accumulation import accumulate as accumulate
     from antidote_learn.nn.antidote import AntidoteLoss as AntidoteLoss
+    from antidote_learn.training.results import Run as Run
+    from antidote_learn.training.runs import load as load
+    from antidote_learn.training.runs import train as train
 
 _HOME = {
     "AntidoteLoss": "nn.antidote",
+    "Arrays": "_types",
     "CHI2": "core.divergences",
     "Divergence": "core.divergences",
     "HELLINGER": "core.divergences",
     "JS": "core.divergences",
     "KL": "core.divergences",
     "NoiseRate": "core.rates",
+    "NoisyLabels": "_types",
     "Relaxed": "_types",
+    "Run": "training.results",
     "Status": "_types",
     "accumulate": "nn.accumulation",
     "alpha": "core.divergences",
@@ -47,9 +56,12 @@ _HOME = {
     "dual_objective": "core.relaxation",
     "estimate_noise_rate": "core.rates",
     "from_conjugate": "core.conjugates",
+    "inject": "data.noise",
+    "load": "training.runs",
     "rate_from_delta": "core.budgets",
     "relax": "core.relaxation",
     "relax_penalized": "core.relaxation",
+    "train": "training.runs",
 }
 
 __all__ = ["__version__", "functional", *sorted(_HOME)]

@@ -293,26 +293,29 @@ def test_human_labels_exist_for_some_data_and_some_names():
 # --- embedded data ---------------------------------------------------------------------------------------------------
 
 EMBEDDED = {
-    "digits": (datasets.load_digits, 1297, 500, 64, 16),
-    "breast-cancer": (datasets.load_breast_cancer, 398, 171, 30, 1),
-    "iris": (datasets.load_iris, 105, 45, 4, 1),
-    "wine": (datasets.load_wine, 124, 54, 13, 1),
+    "digits": (datasets.load_digits, 1297, 500, (1, 8, 8), np.uint8),
+    "breast-cancer": (datasets.load_breast_cancer, 398, 171, (30,), np.float32),
+    "iris": (datasets.load_iris, 105, 45, (4,), np.float32),
+    "wine": (datasets.load_wine, 124, 54, (13,), np.float32),
 }
+GREYS = np.array([0, 16, 32, 48, 64, 80, 96, 112, 128, 143, 159, 175, 191, 207, 223, 239, 255])  # of 0 ... 16
 
 
 @pytest.mark.parametrize("name", EMBEDDED)
 def test_embedded_data_is_all_there_once_and_split_by_class(name):
-    loader, n, m, d, scale = EMBEDDED[name]
+    loader, n, m, shape, dtype = EMBEDDED[name]
     whole, data = loader(), load_named(name)
-    assert (data.inputs.shape, data.test_inputs.shape) == ((n, d), (m, d))
-    assert data.inputs.dtype == data.test_inputs.dtype == np.float32
+    assert (data.inputs.shape, data.test_inputs.shape) == ((n, *shape), (m, *shape))
+    assert data.inputs.dtype == data.test_inputs.dtype == dtype
     assert data.labels.dtype == data.test_labels.dtype == np.int64
     assert data.classes == tuple(str(name) for name in whole.target_names)
     assert data.test_is_clean
     np.testing.assert_array_equal(data.labels, data.clean_labels)
 
-    rows = np.column_stack([np.concatenate([data.inputs, data.test_inputs]), np.append(data.labels, data.test_labels)])
-    expected = np.column_stack([(whole.data / scale).astype(np.float32), whole.target])
+    inputs = np.concatenate([data.inputs, data.test_inputs]).reshape(n + m, -1)
+    rows = np.column_stack([inputs, np.append(data.labels, data.test_labels)])
+    values = GREYS[whole.data.astype(int)] if name == "digits" else whole.data.astype(np.float32)
+    expected = np.column_stack([values, whole.target])
     np.testing.assert_array_equal(rows[np.lexsort(rows.T)], expected[np.lexsort(expected.T)])
     share = np.bincount(whole.target) * m / (n + m)
     assert np.abs(np.bincount(data.test_labels) - share).max() < 1

@@ -22,12 +22,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
-from sklearn.linear_model import Ridge
-from sklearn.preprocessing import StandardScaler
+from numpy.typing import ArrayLike
 
 from antidote_learn._types import NoisyLabels
+from antidote_learn.data.instance import relabel_adversarially, relabel_by_instance, standardised
+from antidote_learn.data.labels import as_numpy, label_numbers
 from antidote_learn.data.maps import (
     COUNTS,
     MAPS,
@@ -42,12 +41,7 @@ from antidote_learn.data.maps import (
     others_of,
     relabel,
     relabel_sequentially,
-    rounded,
 )
-
-SPREAD = 0.1  # of the per-sample rates of instance-dependent noise
-RIDGE = 1e-2  # penalty of the poisoner's linear model, per sample
-ROWS = 4096  # rows standardised at a time
 
 
 @dataclass(frozen=True)
@@ -194,11 +188,11 @@ def inject(
     rng = np.random.default_rng(seed)
     if isinstance(spec, str):
         noise = parse_noise(spec)
-        clean, k = _check_labels(y, num_classes)
+        clean, k = label_numbers(y, num_classes)
         labels, transition, expected = _draw(clean, noise, X, k, data, rng)
         return NoisyLabels(labels, clean, transition, expected, spec.strip(), int(seed))
     transition = _check_matrix(spec, num_classes)
-    clean, _ = _check_labels(y, len(transition))
+    clean, _ = label_numbers(y, len(transition))
     return NoisyLabels(
         draw(clean, transition, rng), clean, transition, expected_rate(clean, transition), "matrix", int(seed)
     )
@@ -212,8 +206,8 @@ def from_human(
     num_classes: int | None = None,
 ) -> NoisyLabels:
     """Labels by people, (N,), beside the truth, (N,); ``transition`` and ``expected`` are what they realise."""
-    clean, k_clean = _check_labels(clean_labels, num_classes)
-    given, k_given = _check_labels(labels, num_classes)
+    clean, k_clean = label_numbers(clean_labels, num_classes)
+    given, k_given = label_numbers(labels, num_classes)
     if given.shape != clean.shape:
         raise ValueError(f"labels and clean_labels must have the same length, received {len(given)} and {len(clean)}")
     transition = empirical_transition(given, clean, max(k_clean, k_given))
@@ -230,11 +224,12 @@ def _draw(
             "use the built-in data sets cifar10 or cifar100, or from_human(labels, clean_labels, name)"
         )
     if noise.kind in ("instance", "adversarial"):
-        x = _standardised(X, len(clean), noise.kind)
+        x = standardised(X, len(clean), kind=noise.kind)
         if noise.kind == "instance":
-            labels, expected = _instance(clean, x, noise, k, rng)
+            exact = noise.params["mode"] == "dependent"
+            labels, expected = relabel_by_instance(clean, x, noise.rate, num_classes=k, exact=exact, rng=rng)
         else:
-            labels, expected = _adversarial(clean, x, noise.rate)
+            labels, expected = relabel_adversarially(clean, x, noise.rate)
         return labels, empirical_transition(labels, clean, k), expected
     draws = relabel_sequentially if noise.params.get("sequential") == "true" else relabel
     count = noise.params.get("count", "exact")
@@ -253,102 +248,9 @@ def _targets(noise: NoiseSpec, k: int, data: str | None) -> ClassMap:
     return next_of(everything) if noise.kind == "pair" else {}
 
 
-def _instance(clean: Integers, x: Floats, noise: NoiseSpec, k: int, rng: np.random.Generator) -> tuple[Integers, float]:
-    """Labels and expected rate: who is relabelled, then class by class as what, by the largest of logit + Gumbel."""
-    if noise.params["mode"] == "dependent":
-        flips = np.zeros(len(clean), dtype=bool)
-        flips[rng.choice(len(clean), size=rounded(noise.rate * len(clean)), replace=False)] = True
-        expected = float(flips.mean())
-    else:
-        rates = _truncated_normal(noise.rate, len(clean), rng)
-        flips = rng.random(len(clean)) < rates
-        expected = float(rates.mean())
-    labels = clean.copy()
-    for c in range(k):
-        rows = np.flatnonzero(flips & (clean == c))
-        logits = x[rows] @ rng.standard_normal((x.shape[1], k))
-        logits[:, c] = -np.inf
-        labels[rows] = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-    return labels, expected
-
-
-def _truncated_normal(rate: float, size: int, rng: np.random.Generator) -> Floats:
-    """(N,), N(rate, 0.1^2) given that it lies in [0, 1]; all 0 at rate 0."""
-    if rate == 0.0:
-        return np.zeros(size)
-    low, high = ndtr(-rate / SPREAD), ndtr((1.0 - rate) / SPREAD)
-    draws: Floats = rate + SPREAD * ndtri(low + (high - low) * rng.random(size))
-    return draws.clip(0.0, 1.0)
-
-
-def _adversarial(clean: Integers, x: Floats, rate: float) -> tuple[Integers, float]:
-    """Labels and rate; ``x`` is used up. A class without samples is nobody's target."""
-    classes, own = np.unique(clean, return_inverse=True)
-    if len(classes) < 2:
-        raise ValueError(f"adversarial noise needs samples of at least 2 classes, received only class {classes[0]}")
-    model = Ridge(alpha=RIDGE * len(x), solver="cholesky", copy_X=False)
-    scores = model.fit(x, np.eye(len(classes))[own]).predict(x)
-    everyone = np.arange(len(clean))
-    true = scores[everyone, own]
-    scores[everyone, own] = -np.inf
-    other = scores.argmax(axis=1)
-    weakest = np.argsort(true - scores[everyone, other], kind="stable")[: rounded(rate * len(clean))]
-    labels = clean.copy()
-    labels[weakest] = classes[other[weakest]]
-    return labels, len(weakest) / len(clean)
-
-
-def _standardised(X: Any, n: int, kind: str) -> Floats:
-    """(N, D) float64, a new array: every feature with mean 0 and variance 1 (0 where it is constant)."""
-    if X is None:
-        raise ValueError(f"{kind} noise depends on the samples: pass X=, an array (N, ...) of {n} samples' features")
-    array = _array(X)
-    if array.dtype.kind not in "biuf" or array.ndim < 2 or len(array) != n or array.size == 0:
-        raise ValueError(
-            f"X must be numbers of shape (N, ...) with N = {n}, one row a label; received {array.dtype} "
-            f"of shape {array.shape}: encode text and categories as numbers first"
-        )
-    x = array.reshape(n, -1).astype(np.float64)
-    if not np.isfinite(x).all():
-        raise ValueError("X must be finite, received NaN or infinity: fill or remove missing values first")
-    scaler = StandardScaler(copy=False)
-    for start in range(0, n, ROWS):
-        scaler.partial_fit(x[start : start + ROWS])
-    standardised: Floats = scaler.transform(x)
-    return standardised
-
-
-def _array(value: Any) -> NDArray[Any]:
-    """A NumPy array of anything that is like one."""
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu()
-        return np.asarray(value.float() if value.dtype == torch.bfloat16 else value)
-    return np.asarray(value)
-
-
-def _check_labels(y: Any, num_classes: int | None) -> tuple[Integers, int]:
-    """(N,) int64, a new array, and K."""
-    labels = _array(y)
-    if labels.ndim != 1 or labels.size == 0:
-        raise ValueError(f"labels must be a non-empty list (N,), one integer a sample; received shape {labels.shape}")
-    if labels.dtype.kind not in "iu":
-        raise ValueError(
-            f"labels must be integers 0 ... K - 1, received {labels.dtype}: number the classes first, "
-            "as by classes, y = np.unique(y, return_inverse=True)"
-        )
-    low, high = int(labels.min()), int(labels.max())
-    k = high + 1 if num_classes is None else num_classes
-    if low < 0 or high >= k or k < 2:
-        raise ValueError(
-            f"labels must be integers 0 ... K - 1 of K >= 2 classes, received {low} ... {high} with K = {k}: "
-            "number the classes from 0, or pass num_classes"
-        )
-    return labels.astype(np.int64), k
-
-
 def _check_matrix(spec: Any, num_classes: int | None) -> Floats:
     """(K, K) float64, its rows divided by their sums."""
-    array = _array(spec)
+    array = np.asarray(as_numpy(spec))
     k = len(array) if array.ndim and num_classes is None else num_classes
     if array.dtype.kind not in "iuf" or array.shape != (k, k):
         raise ValueError(

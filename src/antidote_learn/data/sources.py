@@ -222,13 +222,20 @@ def _read_idx(paths: Sequence[Path]) -> tuple[Pixels, Labels, Pixels, Labels]:
 
 
 def _read_embedded(
-    _: Sequence[Path], *, load: Callable[..., Any], test_size: int | float, scale: float = 1.0
+    _: Sequence[Path], *, load: Callable[..., Any], test_size: int | float
 ) -> tuple[Features, Labels, Features, Labels]:
     """A data set inside scikit-learn, split by class with a fixed seed."""
     features, labels = load(return_X_y=True)
-    features, labels = (scale * features).astype(np.float32), labels.astype(np.int64)
+    features, labels = features.astype(np.float32), labels.astype(np.int64)
     train, test, given, held = train_test_split(features, labels, test_size=test_size, stratify=labels, random_state=0)
     return train, given, test, held
+
+
+def _read_digits(_: Sequence[Path]) -> tuple[Pixels, Labels, Pixels, Labels]:
+    """The digits inside scikit-learn, whose 64 values from 0 to 16 are grey pixels."""
+    train, labels, test, test_labels = _read_embedded((), load=datasets.load_digits, test_size=500)
+    images, test_images = (np.round(x * 255 / 16).astype(np.uint8).reshape(-1, 1, 8, 8) for x in (train, test))
+    return images, labels, test_images, test_labels
 
 
 def _cifar_files(archive: Download, folder: str, digests: dict[str, str]) -> tuple[File, ...]:
@@ -312,9 +319,9 @@ def _cifar10n(which: str, about: str) -> Source:
 
 DATA: dict[str, Source] = {
     "digits": Source(
-        "Handwritten digits, 1297 + 500 images of 8 x 8 as 64 features; embedded, needs no files",
+        "Handwritten digits, 1297 + 500 grey images of 8 x 8; embedded, needs no files",
         _TEN_DIGITS,
-        partial(_read_embedded, load=datasets.load_digits, test_size=500, scale=1 / 16),
+        _read_digits,
     ),
     "breast-cancer": Source(
         "Malignant or benign tumours, 398 + 171 rows of 30 measurements; embedded, needs no files",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 import zipfile
 import zlib
@@ -14,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
+from antidote_learn.data.labels import MANY_ROWS, as_numpy, check_classes, class_names, label_words, listed, numbered
 
 LABEL_NAMES = ("label", "target", "class", "y")
 CLEAN_NAMES = ("clean_label", "clean_labels")
@@ -25,11 +24,7 @@ SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 TABLE_SUFFIXES = (*SEPARATORS, ".parquet")
 NPZ_KEYS = ("X", "y", "X_test", "y_test", "clean_labels")
 CHANNELS = (1, 3, 4)  # numbers of channels that tell which axis of an image holds them
-MANY_ROWS = 20  # from here on, values that differ in most rows are no classes, and a running number is no feature
 UNREADABLE = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, pd.errors.ParserWarning)
-
-Words = NDArray[np.object_]
-"""(N,) strings."""
 
 
 def read_table(
@@ -60,7 +55,7 @@ def read_table(
     with _about(path):
         target = _find_column(frame, label, LABEL_NAMES)
         if target is None:
-            raise ValueError(f"name the label column, as none is called {_listed(LABEL_NAMES)}; {_columns(frame)}")
+            raise ValueError(f"name the label column, as none is called {listed(LABEL_NAMES)}; {_columns(frame)}")
         truth = _find_column(frame, clean, CLEAN_NAMES)
         features = frame.drop(columns=[target] if truth is None else [target, truth])
         known = None if truth is None else frame[truth]
@@ -123,13 +118,13 @@ def from_arrays(
         name: What to call the data set.
     """
     inputs, notes = _without_row_numbers(as_inputs(X))
-    words = _label_words(y, "y", len(inputs))
-    _check_classes(words)
-    truth = words if clean_labels is None else _label_words(clean_labels, "clean_labels", len(inputs))
-    classes = _ordered({*words, *truth})
-    clean = None if clean_labels is None else _numbered(truth, classes)
+    words = label_words(y, "y", len(inputs))
+    check_classes(words)
+    truth = words if clean_labels is None else label_words(clean_labels, "clean_labels", len(inputs))
+    classes = class_names({*words, *truth})
+    clean = None if clean_labels is None else numbered(truth, classes)
     chosen = _check_text(text, inputs)
-    data = Arrays(name, inputs, _numbered(words, classes), classes, clean, text=chosen, notes=notes)
+    data = Arrays(name, inputs, numbered(words, classes), classes, clean, text=chosen, notes=notes)
     if (X_test is None) != (y_test is None):
         raise ValueError("one of X_test and y_test was given alone: give both or neither")
     return data if X_test is None else _with_test(data, X_test, y_test, is_clean=False)
@@ -149,7 +144,7 @@ def as_inputs(X: Any, what: str = "X") -> Inputs:
         return X
     if isinstance(X, pd.DataFrame):
         return as_frame(X, what)
-    array = np.asarray(_numpy(X))
+    array = np.asarray(as_numpy(X))
     if array.dtype == np.uint8 and array.ndim in (3, 4) and array.size:
         return _channels_first(array)
     if array.ndim != 2 or array.dtype.kind not in "buif" or not array.size:
@@ -168,18 +163,6 @@ def as_inputs(X: Any, what: str = "X") -> Inputs:
     return features
 
 
-def names_of(values: pd.Series[Any]) -> pd.Series[Any]:
-    """Each value as a string, so that 3, 3.0 and "3" are the same; a missing one stays missing."""
-    if isinstance(values.dtype, pd.StringDtype):
-        return values
-    return values.astype(object).map(_name, na_action="ignore").astype("str")
-
-
-def _name(value: Any) -> str:
-    whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
-    return str(int(value)) if whole else str(value)
-
-
 @contextmanager
 def _about(path: Path) -> Iterator[None]:
     """Puts the name of the file before a message about its content."""
@@ -193,7 +176,7 @@ def _about(path: Path) -> Iterator[None]:
 def _reading(path: Path) -> Iterator[None]:
     """A missing or unreadable file, said in one line."""
     if not path.is_file():
-        accepted = _listed((*TABLE_SUFFIXES, ".npz"))
+        accepted = listed((*TABLE_SUFFIXES, ".npz"))
         raise FileNotFoundError(f"there is no file {path}: give the path of a file that ends in {accepted}")
     try:
         with warnings.catch_warnings():
@@ -210,7 +193,7 @@ def _read_frame(path: Path, *, strings: Sequence[str] = ()) -> pd.DataFrame:
     """The table in a file, by its suffix."""
     suffix = next((suffix for suffix in TABLE_SUFFIXES if path.name.lower().endswith(suffix)), None)
     if suffix is None:
-        raise ValueError(f"{path.name} is no table: accepted are files that end in {_listed(TABLE_SUFFIXES)}")
+        raise ValueError(f"{path.name} is no table: accepted are files that end in {listed(TABLE_SUFFIXES)}")
     with _reading(path):
         frame = pd.read_parquet(path) if suffix == ".parquet" else _read_csv(path, SEPARATORS[suffix], strings)
     with _about(path):
@@ -240,7 +223,7 @@ def _read_arrays(path: Path, *, required: tuple[str, ...]) -> dict[str, Any]:
             arrays = {key: file[key] for key in NPZ_KEYS if key in found}
     lost = [key for key in required if key not in arrays]
     if lost:
-        raise ValueError(f"{path.name}: the array {lost[0]!r} is missing; the file holds {_listed(found)}")
+        raise ValueError(f"{path.name}: the array {lost[0]!r} is missing; the file holds {listed(found)}")
     return arrays
 
 
@@ -275,7 +258,7 @@ def _check_text(text: str | Sequence[str], inputs: Inputs) -> tuple[str, ...]:
     names = (text,) if isinstance(text, str) else tuple(text)
     if not isinstance(inputs, pd.DataFrame):
         if names:
-            raise ValueError(f"text columns {_listed(names)} were named, but X is no table: give a DataFrame")
+            raise ValueError(f"text columns {listed(names)} were named, but X is no table: give a DataFrame")
         return ()
     for name in names:
         _find_column(inputs, name, ())
@@ -292,14 +275,6 @@ def _without_row_numbers(inputs: Inputs) -> tuple[Inputs, tuple[str, ...]]:
     return inputs.drop(columns=counting), notes
 
 
-def _numpy(values: Any) -> Any:
-    """A tensor as an array; anything else as it is."""
-    if not isinstance(values, torch.Tensor):
-        return values
-    tensor = values.detach().cpu()
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
-
-
 def _channels_first(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     if images.ndim == 3:
         return images[:, None]
@@ -307,66 +282,14 @@ def _channels_first(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2)) if last else images
 
 
-def _label_words(values: Any, what: str, count: int) -> Words:
-    """Labels as strings, one for each of ``count`` inputs, or what is wrong with them."""
-    values = _numpy(values)
-    if isinstance(values, pd.Series) and values.name is not None:
-        what = f"column {values.name!r}"
-    if np.shape(values) != (count,):
-        raise ValueError(f"{what} must have shape ({count},), one label a row of X; received shape {np.shape(values)}")
-    if isinstance(values, np.ndarray) and values.dtype.kind == "S":
-        values = np.char.decode(values, "utf-8")
-    labels = pd.Series(values).reset_index(drop=True).infer_objects()
-    _check_labels(labels, what)
-    return names_of(labels).to_numpy(dtype=object)
-
-
-def _check_labels(labels: pd.Series[Any], what: str) -> None:
-    """None is missing, and none is a broken number."""
-    lost = np.flatnonzero(labels.isna())
-    if lost.size:
-        raise ValueError(
-            f"{what} lacks {lost.size} of {len(labels)} labels, in row {_listed(list(lost))} (counted from 0): fill "
-            "them in or leave those rows out (a .csv may not call a class NA, None, null or ?: rename it)"
-        )
-    broken = labels[labels % 1 != 0] if labels.dtype.kind == "f" else labels[:0]
-    if len(broken):
-        raise ValueError(
-            f"{what} looks like a regression target, as it holds {broken.iloc[0]:g}; accepted are classes: strings, "
-            "booleans, integers or floats that are whole"
-        )
-
-
-def _check_classes(words: Words) -> None:
-    distinct = len(set(words))
-    if distinct == 1:
-        raise ValueError(f"all labels are {words[0]!r}; at least two classes are needed: is it the right label column?")
-    if distinct > len(words) / 2 and len(words) >= MANY_ROWS:
-        raise ValueError(
-            f"the labels hold {distinct} different values in {len(words)} rows, like a regression target or an "
-            "identifier; accepted are classes: name another label column, or group its values"
-        )
-
-
-def _ordered(words: set[str]) -> tuple[str, ...]:
-    """Class names, by value where all are integers."""
-    integers = all(re.fullmatch(r"-?\d+", word) for word in words)
-    return tuple(sorted(words, key=(lambda word: (int(word), word)) if integers else None))
-
-
-def _numbered(words: Words, classes: tuple[str, ...]) -> NDArray[np.int64]:
-    """The position of each word among the classes."""
-    return pd.Index(classes, dtype=object).get_indexer(pd.Index(words, dtype=object)).astype(np.int64)
-
-
 def _with_test(data: Arrays, X: Any, y: Any, *, is_clean: bool) -> Arrays:
     """The data set with a test part, which must fit to the training part."""
     inputs = as_inputs(X, "X_test")
-    words = _label_words(y, "y_test", len(inputs))
-    labels = _numbered(words, data.classes)
+    words = label_words(y, "y_test", len(inputs))
+    labels = numbered(words, data.classes)
     if (labels < 0).any():
         raise ValueError(
-            f"the test label {words[labels < 0][0]!r} is no class of the training labels ({_listed(data.classes)}): "
+            f"the test label {words[labels < 0][0]!r} is no class of the training labels ({listed(data.classes)}): "
             "correct it, or leave those rows out"
         )
     return replace(data, test_inputs=_fitting(inputs, data.inputs), test_labels=labels, test_is_clean=is_clean)
@@ -385,13 +308,8 @@ def _fitting(inputs: Inputs, model: Inputs) -> Inputs:
 
 
 def _columns(frame: pd.DataFrame) -> str:
-    return f"the columns are {_listed([repr(column) for column in _names(frame)])}"
+    return f"the columns are {listed([repr(column) for column in _names(frame)])}"
 
 
 def _names(frame: pd.DataFrame) -> list[str]:
     return [str(column) for column in frame.columns]
-
-
-def _listed(items: Sequence[Any], most: int = 20) -> str:
-    """The first items, separated by commas."""
-    return ", ".join(map(str, items[:most])) + (f", ... ({len(items)} in all)" if len(items) > most else "")

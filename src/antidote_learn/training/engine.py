@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from lightning_fabric import Fabric
 from torch import Tensor, nn
+from torch.multiprocessing import ProcessRaisedException
 from torch.optim import Optimizer
 
+from antidote_learn.training.interrupts import Interrupted
+
 PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
+
+
+class RunFailed(RuntimeError):
+    """Training cannot go on; the message says why."""
 
 
 class Engine:
@@ -30,7 +38,13 @@ class Engine:
 
     def launch(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """work(engine, *arguments) in every process; what the first one returns."""
-        return self.fabric.launch(_call, work, *arguments)  # type: ignore[arg-type]
+        try:
+            result, stopped = self.fabric.launch(partial(_call, work, arguments))
+        except ProcessRaisedException as error:  # its message is a traceback, and ends with the reason
+            raise RunFailed(str(error).strip().splitlines()[-1]) from error
+        if stopped:
+            raise Interrupted
+        return result
 
     @property
     def is_first(self) -> bool:
@@ -115,7 +129,11 @@ def unwrapped(net: nn.Module) -> nn.Module:
     return net.module if isinstance(net, _FabricModule) else net
 
 
-def _call(fabric: Fabric, work: Callable[..., Any], *arguments: Any) -> Any:
+def _call(work: Callable[..., Any], arguments: tuple[Any, ...], fabric: Fabric) -> tuple[Any, bool]:
+    """(what the work returns, whether the user stopped it): an exception would not come through whole."""
     engine = Engine.__new__(Engine)
     engine.fabric = fabric
-    return work(engine, *arguments)
+    try:
+        return work(engine, *arguments), False
+    except Interrupted:
+        return None, True

@@ -29,7 +29,7 @@ from antidote_learn.training.checkpoint import (
     restore_optimizer,
     write_tensors,
 )
-from antidote_learn.training.engine import Engine, unwrapped
+from antidote_learn.training.engine import Engine, RunFailed, unwrapped
 from antidote_learn.training.evaluate import outputs
 from antidote_learn.training.interrupts import Interrupted, interrupted
 from antidote_learn.training.progress import Reporter
@@ -37,10 +37,6 @@ from antidote_learn.training.schedules import learning_rate
 
 SAVE_SECONDS = 300.0  # how often a long epoch is saved before its end
 REPORT_SECONDS = 0.1
-
-
-class RunFailed(RuntimeError):
-    """Training cannot go on; the message says why."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,228 @@
+"""The command line: parse, call, print.
+
+Data goes to stdout, words to stderr. Exit codes: 0 done, 1 the run failed, 2 bad usage (one line on stderr), 130
+stopped by Ctrl-C. Nothing heavy is imported before a command needs it: `antidote --help` imports no torch.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from antidote_learn._version import __version__
+
+app = typer.Typer(
+    name="antidote",
+    help="Learning from labels that cannot be trusted.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> int:
+    """Runs the program and returns its exit code."""
+    try:
+        return app(prog_name="antidote", standalone_mode=False) or 0
+    except typer.TyperException as error:  # bad usage, found by typer or by a command below
+        typer.echo(f"antidote: {error.format_message()}", err=True)
+        return error.exit_code
+    except typer.Abort:
+        return 1
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"antidote-learn {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _start(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def train(
+    data: Annotated[str, typer.Argument(help="A built-in name, a .csv, .parquet or .npz file, or a folder of images.")],
+    method: Annotated[str, typer.Option(help="Method with parameters, e.g. ce or antidote:kappa=0.")] = "antidote",
+    noise: Annotated[str, typer.Option(help="Noise to add to the training labels, e.g. symmetric:0.4.")] = "none",
+    noise_seed: Annotated[int | None, typer.Option(help="Seed of that noise.  [default: --seed]")] = None,
+    noise_rate: Annotated[str, typer.Option(help="Share of wrong labels, or auto to estimate it.")] = "auto",
+    delta: Annotated[float | None, typer.Option(help="Budget of forgetting, instead of a rate.")] = None,
+    penalty: Annotated[float | None, typer.Option(help="Price of forgetting, instead of a rate.")] = None,
+    label: Annotated[str | None, typer.Option(help="Label column of a table.")] = None,
+    text: Annotated[list[str] | None, typer.Option(help="Column that holds text; may be repeated.")] = None,
+    test: Annotated[str | None, typer.Option(help="Test table or folder.  [default: a fifth is held out]")] = None,
+    subset: Annotated[int | None, typer.Option(help="Train on so many samples.")] = None,
+    model: Annotated[str | None, typer.Option(help="Network, e.g. cnn8:width=0.5 or package.module:factory.")] = None,
+    protocol: Annotated[str | None, typer.Option(help="Named settings, see `antidote list protocols`.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="How often the data is seen.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Size of the global batch.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Initial learning rate.")] = None,
+    optimizer: Annotated[str | None, typer.Option(help="sgd or adamw.")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Weight decay.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="constant, cosine, step:E1,E2 or exponential:F.")] = None,
+    warmup: Annotated[float | None, typer.Option(help="Epochs over which the learning rate rises.")] = None,
+    clip: Annotated[float | None, typer.Option(help="Largest norm of the gradient, 0 for any.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of weights, order and augmentation.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="The run's folder.  [default: a name under runs]")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
+    devices: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
+    nodes: Annotated[int, typer.Option(help="Machines.")] = 1,
+    precision: Annotated[str, typer.Option(help="32, bf16 or 16.")] = "32",
+    workers: Annotated[int, typer.Option(help="Threads that decode image files.")] = 2,
+    data_root: Annotated[Path | None, typer.Option(help="Where official files lie.  [default: $ANTIDOTE_DATA]")] = None,
+    download: Annotated[bool, typer.Option("--download", help="Fetch official files that are missing.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse data with unreadable images.")] = False,
+    figures: Annotated[bool, typer.Option("--figures", help="Draw the run's figures into its folder.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Train a network on labels that cannot be trusted."""
+    with _failures():
+        from antidote_learn.cli.reporters import reporter_for
+        from antidote_learn.training.runs import train as run
+
+        done = run(
+            data,
+            method=method,
+            noise=noise,
+            noise_seed=noise_seed,
+            noise_rate=_rate(noise_rate),
+            delta=delta,
+            penalty=penalty,
+            label=label,
+            text=tuple(text or ()),
+            test=test,
+            subset=subset,
+            model=model,
+            protocol=protocol,
+            epochs=epochs,
+            batch_size=batch_size,
+            lr=lr,
+            optimizer=optimizer,
+            weight_decay=weight_decay,
+            schedule=schedule,
+            warmup=warmup,
+            clip=clip,
+            seed=seed,
+            out=out,
+            resume=resume,
+            devices=devices,
+            nodes=nodes,
+            precision=precision,
+            workers=workers,
+            data_root=data_root,
+            download=download,
+            strict=strict,
+            reporter=reporter_for(quiet=quiet),
+        )
+        if figures:
+            from antidote_learn.bench.plots import draw_figures
+
+            for path in draw_figures(done):
+                typer.echo(f"figure: {path}", err=True)
+    _print_summary(done.summary, as_json)
+
+
+@app.command()
+def predict(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    data: Annotated[str, typer.Argument(help="Data like that of training; a built-in name means its test part.")],
+    out: Annotated[Path | None, typer.Option(help="A .csv or .parquet file.  [default: CSV on stdout]")] = None,
+    which: Annotated[str, typer.Option(help="The model of the last or of the best epoch.")] = "last",
+    data_root: Annotated[Path | None, typer.Option(help="Where official files lie.  [default: $ANTIDOTE_DATA]")] = None,
+) -> None:
+    """Predict labels and probabilities with a trained run."""
+    with _failures():
+        from antidote_learn.training.predictions import predicted, write_predictions
+
+        table = predicted(run, data, which=which, root=data_root)
+        if out is None:
+            typer.echo(table.to_csv(index=False), nl=False)
+        else:
+            write_predictions(table, out)
+            typer.echo(f"{len(table)} predictions in {out}", err=True)
+
+
+@app.command("list")
+def list_names(
+    kind: Annotated[
+        str, typer.Argument(help="What to list.", metavar="{methods|data|models|protocols|noise|losses|divergences}")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """List what can be chosen by name."""
+    from antidote_learn.cli.lists import LISTS, print_table
+
+    if kind not in LISTS:
+        raise typer.BadParameter(f"cannot list {kind!r}; choose from: {', '.join(LISTS)}")
+    rows = LISTS[kind]()
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+    else:
+        print_table(rows)
+
+
+def _rate(text: str) -> float | str:
+    if text in ("auto", "injected"):
+        return text
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"--noise-rate must be auto, injected or a number in [0, 1), got {text!r}") from error
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """One line on stderr and the right exit code for what may go wrong."""
+    try:
+        yield
+    except (ValueError, FileNotFoundError) as error:
+        _leave(2, error)
+    except OSError as error:
+        _leave(1, error)
+    except KeyboardInterrupt:
+        _leave(130, "stopped at once; continue with --resume from the last checkpoint")
+    except Exception as error:
+        _leave_by_name(error)
+
+
+def _leave_by_name(error: Exception) -> None:
+    """The training errors, which are not imported before they can be raised."""
+    from antidote_learn.training.engine import RunFailed
+    from antidote_learn.training.interrupts import Interrupted
+
+    if isinstance(error, Interrupted):
+        _leave(130, "stopped after the current step; continue with the same command and --resume")
+    if isinstance(error, RunFailed):
+        _leave(1, error)
+    raise error
+
+
+def _leave(code: int, error: object) -> None:
+    line = " ".join(str(error).split())
+    typer.echo(f"antidote: {line}", err=True)
+    raise typer.Exit(code)
+
+
+def _print_summary(summary: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(summary, indent=2))
+        return
+    accuracy = summary["accuracy"]
+    what = "accuracy" if accuracy["against"] == "clean" else "agreement with the given labels"
+    typer.echo(
+        f"{summary['method']} on {summary['data']}: {what} {accuracy['last']:.2f} % in the last epoch, "
+        f"{accuracy['best']:.2f} % in epoch {accuracy['best_epoch']}, the best on these test samples (optimistic)"
+    )
+    typer.echo(f"run: {summary['out']}", err=True)

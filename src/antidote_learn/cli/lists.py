@@ -1,0 +1,111 @@
+"""What can be chosen by name."""
+
+import math
+from collections.abc import Callable
+
+Value = str | float | bool | None
+Row = dict[str, Value]
+
+_FORMULAS = {
+    "kl": "w log w",
+    "chi2": "(w^2 - 1) / 2",
+    "js": "(w log w - (w + 1) log((w + 1) / 2)) / 2",
+    "hellinger": "(sqrt(w) - 1)^2 / 2",
+    "alpha:A": "(w^A - 1) / (A (A - 1)), A > 1",
+}
+
+
+def _divergences() -> list[Row]:
+    from antidote_learn.core.divergences import DIVERGENCES, alpha
+
+    named = [*DIVERGENCES.items(), ("alpha:A", alpha(1.5))]  # any A > 1 behaves like 1.5 in what is listed
+    return [
+        {
+            "name": name,
+            "f": _FORMULAS[name],
+            "max_delta": None if math.isinf(record.max_delta) else record.max_delta,
+            "forgets_exactly": math.isfinite(record.vanishing_score),
+        }
+        for name, record in named
+    ]
+
+
+def _losses() -> list[Row]:
+    from antidote_learn.core.losses import LOSSES
+
+    return [{"name": name, "about": (loss.__doc__ or "").strip().splitlines()[0]} for name, loss in LOSSES.items()]
+
+
+def _methods() -> list[Row]:
+    from antidote_learn.registry import METHODS
+
+    return [
+        {"name": name, "about": entry.about, "parameters": ", ".join(entry.parameters) or "none"}
+        for name, entry in METHODS.items()
+    ]
+
+
+def _data() -> list[Row]:
+    from antidote_learn.data.sources import DATA
+
+    return [{"name": name, "about": source.about} for name, source in DATA.items()]
+
+
+def _models() -> list[Row]:
+    from antidote_learn.models import MODELS
+
+    return [{"name": name, "about": entry.description} for name, entry in MODELS.items()]
+
+
+def _noise() -> list[Row]:
+    from antidote_learn.data.noise import KINDS
+
+    return [{"name": kind.usage, "about": kind.about} for kind in KINDS.values()]
+
+
+def _protocols() -> list[Row]:
+    from antidote_learn.registry import protocols
+
+    return [
+        {
+            "name": name,
+            "model": protocol.model,
+            "optimizer": protocol.optimizer,
+            "lr": protocol.lr,
+            "schedule": protocol.schedule,
+            "epochs": str(protocol.epochs),
+            "batch": str(protocol.batch_size),
+            "about": protocol.about,
+        }
+        for name, protocol in protocols().items()
+    ]
+
+
+LISTS: dict[str, Callable[[], list[Row]]] = {
+    "methods": _methods,
+    "data": _data,
+    "models": _models,
+    "protocols": _protocols,
+    "noise": _noise,
+    "losses": _losses,
+    "divergences": _divergences,
+}
+
+
+def print_table(rows: list[Row]) -> None:
+    """On stdout."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*(column.replace("_", " ") for column in rows[0]), box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    Console().print(table)
+
+
+def _cell(value: Value) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return value or "unbounded"

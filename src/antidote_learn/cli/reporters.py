@@ -1,0 +1,131 @@
+"""The progress of a run on stderr: bars on a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from antidote_learn.training.progress import Reporter, Silent
+
+EVERY = 30.0  # seconds between two lines inside an epoch, where there is no terminal
+
+
+def reporter_for(*, quiet: bool) -> Reporter:
+    """Who listens to a run."""
+    if quiet:
+        return Silent()
+    return Bars() if sys.stderr.isatty() else Lines()
+
+
+def described(record: Mapping[str, Any]) -> str:
+    """The figures of an epoch in words."""
+    words = [f"loss {record['loss']:.4f}"]
+    if "top1" in record:
+        words.append(f"test {record['top1']:.2f} %")
+    if "forgotten" in record:
+        words.append(f"forgotten {100 * record['forgotten']:.1f} %")
+    if "temperature" in record:
+        words.append(f"temperature {record['temperature']:.3g}")
+    return ", ".join(words)
+
+
+def _time(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+class Lines:
+    """A line for each epoch, and within long ones every half minute."""
+
+    def __init__(self) -> None:
+        self._name, self._epochs, self._done, self._start, self._told = "", 0, 0, 0.0, 0.0
+
+    def _say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
+
+    def note(self, text: str) -> None:
+        """A line."""
+        self._say(f"note: {text}")
+
+    def stage(self, name: str, *, epochs: int, done: int) -> None:
+        """Nothing yet."""
+        self._name, self._epochs, self._done = name, epochs, done
+        self._start = self._told = time.monotonic()
+        self._first = done
+
+    def step(self, *, epoch: int, samples: int, total: int) -> None:
+        """A line every half minute."""
+        now = time.monotonic()
+        if now - self._told >= EVERY and samples < total:
+            self._told = now
+            rate = (samples + (epoch - self._first) * total) / (now - self._start)
+            left = ((self._epochs - epoch) * total - samples) / rate
+            self._say(
+                f"{self._name}: epoch {epoch + 1}/{self._epochs}, {samples}/{total} samples, "
+                f"{rate:.0f}/s, {_time(left)} left"
+            )
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        """A line."""
+        self._told = now = time.monotonic()
+        spent = (now - self._start) / (record["epoch"] - self._first)
+        left = _time(spent * (self._epochs - record["epoch"]))
+        self._say(f"{self._name}: epoch {record['epoch']}/{self._epochs}, {described(record)}, {left} left")
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Bars:
+    """A bar for the stage and one for its epoch, with rates and time left."""
+
+    def __init__(self) -> None:
+        self._progress: Any = None
+
+    def _bars(self) -> Any:
+        """Made in the process that reports."""
+        if self._progress is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+                TextColumn("{task.fields[rate]}"),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[figures]}"),
+                console=Console(stderr=True),
+            )
+            self._progress.start()
+        return self._progress
+
+    def note(self, text: str) -> None:
+        """A line above the bars."""
+        self._bars().console.print(f"note: {text}", markup=False, highlight=False)
+
+    def stage(self, name: str, *, epochs: int, done: int) -> None:
+        """A new pair of bars."""
+        bars = self._bars()
+        for task in bars.task_ids:
+            bars.remove_task(task)
+        self._whole = bars.add_task(f"{name}, epochs", total=epochs, completed=done, rate="", figures="")
+        self._inner = bars.add_task("samples", total=1, rate="", figures="")
+        self._start = time.monotonic()
+
+    def step(self, *, epoch: int, samples: int, total: int) -> None:
+        """Moves the inner bar."""
+        rate = samples / max(time.monotonic() - self._start, 1e-9)
+        self._bars().update(self._inner, completed=samples, total=total, rate=f"{rate:.0f}/s")
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        """Moves the outer bar."""
+        self._bars().update(self._whole, completed=record["epoch"], figures=described(record))
+        self._start = time.monotonic()
+
+    def close(self) -> None:
+        """Leaves the bars as they are."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None

@@ -1,0 +1,282 @@
+"""The columns of a table: what each one is, how it is fitted, encoded, and restored from what a run saved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import infer_dtype, is_datetime64_any_dtype
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from antidote_learn.data.labels import names_of
+from antidote_learn.data.rows import Block
+
+MAX_CATEGORIES = 100
+MAX_TERMS = 20_000
+MANY_TEXTS = 1000  # from here on a term must occur in two texts
+LONG_TEXT = 30  # characters on average
+MANY_NAMES = 20  # a column with more distinct values, one for nearly every row, identifies the rows
+LARGEST = float(np.finfo(np.float32).max)
+TEXT_SETTINGS: dict[str, Any] = {
+    "lowercase": True,
+    "ngram_range": [1, 2],
+    "sublinear_tf": True,
+    "token_pattern": r"(?u)\b\w\w+\b",
+}
+KINDS = {
+    "boolean": "flag",
+    "integer": "number",
+    "floating": "number",
+    "mixed-integer-float": "number",
+    "decimal": "number",
+    "date": "time",
+    "datetime": "time",
+    "datetime64": "time",
+    "categorical": "category",
+    "string": "string",
+}
+"""What pandas infers of a column's values, and what it is here."""
+DATE = r"\d{4}-\d{2}-\d{2}([ T].*)?"
+
+Floats = NDArray[np.float64]
+Meta = dict[str, Any]
+Tensors = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """Standardised numbers or dates (kind "number" or "time"), and what is missing if training had missing ones."""
+
+    name: str
+    kind: str
+    mean: float
+    std: float
+    missing: bool
+
+    @property
+    def width(self) -> int:
+        """Of its block."""
+        return 1 + self.missing
+
+    def encode(self, values: pd.Series[Any]) -> Block:
+        """(N, width)."""
+        numbers = _numbers(values, self.name, self.kind)
+        lost = np.isnan(numbers)
+        scaled = np.where(lost, 0.0, (numbers - self.mean) / (self.std or math.inf))
+        return np.stack([scaled, lost] if self.missing else [scaled], axis=1).astype(np.float32)
+
+    def meta(self) -> Meta:
+        """For JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """One column for each category (kind "category", or "flag" for booleans)."""
+
+    name: str
+    kind: str
+    categories: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """Of its block."""
+        return len(self.categories)
+
+    def encode(self, values: pd.Series[Any]) -> Block:
+        """(N, width), a 1 at the category; nothing where it is unknown."""
+        names = names_of(values)
+        if self.kind == "flag":
+            names = names.str.capitalize().replace({"0": "False", "1": "True"})
+        codes = pd.Index(self.categories).get_indexer(pd.Index(names))
+        known = codes >= 0
+        ends = np.concatenate([[0], np.cumsum(known)])
+        return sparse.csr_array((np.ones(known.sum(), np.float32), codes[known], ends), shape=(len(codes), self.width))
+
+    def meta(self) -> Meta:
+        """For JSON."""
+        return {**asdict(self), "categories": list(self.categories)}
+
+
+@dataclass(frozen=True, eq=False)
+class TextColumn:
+    """Text as TF-IDF; a missing text is an empty one."""
+
+    name: str
+    terms: tuple[str, ...]
+    idf: Floats
+    kind: ClassVar[str] = "text"
+
+    @property
+    def width(self) -> int:
+        """Of its block."""
+        return len(self.terms)
+
+    def encode(self, values: pd.Series[Any]) -> Block:
+        """(N, width)."""
+        vectorizer = _vectorizer(vocabulary=self.terms)
+        vectorizer.idf_ = self.idf
+        return sparse.csr_array(vectorizer.transform(_texts(values)), dtype=np.float32)
+
+    def meta(self) -> Meta:
+        """For JSON."""
+        return {"name": self.name, "kind": self.kind, "terms": list(self.terms), "settings": TEXT_SETTINGS}
+
+
+Column = NumberColumn | CategoryColumn | TextColumn
+
+
+def fit_column(values: pd.Series[Any], name: str, *, is_text: bool) -> tuple[Column | None, str]:
+    """The column as it is encoded, or None where it is left out; and what to say about it."""
+    if values.isna().all():
+        return None, f"column {name!r} was left out: all its values are missing"
+    kind = "text" if is_text else _kind(values, name)
+    if kind == "identifier":
+        return None, f"column {name!r} was left out: {values.nunique()} different strings look like identifiers"
+    if kind == "text":
+        return _fit_text(values, name)
+    if kind in ("number", "time"):
+        return _fit_numbers(_numbers(values, name, kind), name, kind), ""
+    return _fit_categories(values, name, kind)
+
+
+def _kind(values: pd.Series[Any], name: str) -> str:
+    """Number, time, flag, category, text or identifier, by the type of the values and, for strings, by their look."""
+    inferred = infer_dtype(values, skipna=True)
+    if inferred not in KINDS:
+        raise ValueError(
+            f"column {name!r} holds {inferred} values ({values.dtype}); accepted are numbers, booleans, dates and "
+            "strings: convert it or leave it out"
+        )
+    kind = KINDS[inferred]
+    return _string_kind(values.dropna().astype("str")) if kind == "string" else kind
+
+
+def _string_kind(strings: pd.Series[str]) -> str:
+    if strings.str.fullmatch(DATE).all() and not np.isnan(_seconds(strings)).any():
+        return "time"
+    distinct = strings.nunique()
+    wordy = strings.str.strip().str.contains(r"\s").mean() > 0.5
+    if wordy and (strings.str.len().mean() > LONG_TEXT or distinct > 0.5 * len(strings)):
+        return "text"
+    return "identifier" if distinct > max(MANY_NAMES, 0.9 * len(strings)) else "category"
+
+
+def _fit_numbers(numbers: Floats, name: str, kind: str) -> NumberColumn:
+    known = numbers[~np.isnan(numbers)]
+    std = 0.0 if known.min() == known.max() else float(known.std())
+    return NumberColumn(name, kind, float(known.mean()), std, len(known) < len(numbers))
+
+
+def _fit_categories(values: pd.Series[Any], name: str, kind: str) -> tuple[CategoryColumn, str]:
+    if kind == "flag":
+        return CategoryColumn(name, kind, ("False", "True")), ""
+    counts = {str(category): count for category, count in names_of(values).value_counts().items()}
+    kept = sorted(counts, key=lambda category: (-counts[category], category))[:MAX_CATEGORIES]
+    note = f"column {name!r}: the {MAX_CATEGORIES} most frequent of {len(counts)} categories were kept"
+    return CategoryColumn(name, kind, tuple(sorted(kept))), note if len(counts) > MAX_CATEGORIES else ""
+
+
+def _fit_text(values: pd.Series[Any], name: str) -> tuple[TextColumn | None, str]:
+    vectorizer = _vectorizer(min_df=2 if len(values) >= MANY_TEXTS else 1, max_features=MAX_TERMS)
+    try:
+        vectorizer.fit(_texts(values))
+    except ValueError as error:  # its way to say that there is no term
+        return None, f"column {name!r} was left out: {error}"
+    return TextColumn(name, tuple(vectorizer.get_feature_names_out().tolist()), vectorizer.idf_), ""
+
+
+def _vectorizer(**settings: Any) -> TfidfVectorizer:
+    return TfidfVectorizer(**{**TEXT_SETTINGS, "ngram_range": tuple(TEXT_SETTINGS["ngram_range"])}, **settings)
+
+
+def _texts(values: pd.Series[Any]) -> list[str]:
+    return names_of(values).fillna("").tolist()
+
+
+def _numbers(values: pd.Series[Any], name: str, kind: str) -> Floats:
+    """Numbers, or dates as seconds: float64, NaN where missing; ValueError where a value is neither."""
+    numbers = _seconds(values) if kind == "time" else _floats(values)
+    bad = values[~(np.abs(numbers) <= LARGEST)].dropna()
+    bad = bad[bad.astype("str").str.strip() != ""]
+    if len(bad):
+        needed = "dates (2026-01-31)" if kind == "time" else "finite numbers"
+        raise ValueError(
+            f"column {name!r} must hold {needed}; {len(bad)} of {len(values)} values are none, the first is "
+            f"{str(bad.iloc[0])!r} in row {bad.index[0]} (counted from 0): correct them or leave them empty"
+        )
+    return numbers
+
+
+def _floats(values: pd.Series[Any]) -> Floats:
+    plain = values.astype(object) if values.dtype == "category" else values
+    return pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _seconds(values: pd.Series[Any]) -> Floats:
+    """Since 1970, UTC where no time zone is given."""
+    plain = values if is_datetime64_any_dtype(values) else names_of(values)
+    times = pd.to_datetime(plain, format="ISO8601", utc=True, errors="coerce")
+    return np.asarray((times - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1), dtype=np.float64)
+
+
+def column_from_state(meta: Any, tensors: Tensors, idf: str) -> Column:
+    """The column that a run saved: what `meta` gave and, for text, the array called ``idf``; ValueError if damaged."""
+    name, kind = saved_field(meta, "name", str), saved_field(meta, "kind", str)
+    if kind in ("number", "time"):
+        mean, std = saved_field(meta, "mean", float), saved_field(meta, "std", float)
+        if not (math.isfinite(mean) and 0.0 <= std < math.inf):
+            raise damaged(f"column {name!r} has mean {mean} and deviation {std}")
+        return NumberColumn(name, kind, mean, std, saved_field(meta, "missing", bool))
+    if kind in ("flag", "category"):
+        return CategoryColumn(name, kind, saved_strings(meta, "categories", distinct=True))
+    if kind != "text":
+        raise damaged(f"column {name!r} is of kind {kind!r}")
+    if saved_field(meta, "settings", dict) != TEXT_SETTINGS:
+        raise damaged(f"column {name!r} has text settings {meta['settings']}, known are {TEXT_SETTINGS}")
+    terms = saved_strings(meta, "terms", distinct=True)
+    return TextColumn(name, terms, saved_array(tensors, idf, len(terms), np.float64))
+
+
+def saved_field(meta: Any, name: str, kind: type[Any]) -> Any:
+    """A value of the saved JSON, of the type it must have."""
+    if not isinstance(meta, dict):
+        raise damaged(f"an object with {name!r} is needed, found {type(meta).__name__}")
+    value = meta.get(name)
+    if type(value) is not kind:
+        raise damaged(
+            f"{name!r} must be {kind.__name__}, " + (f"found {value!r:.40}" if name in meta else "it is missing")
+        )
+    return value
+
+
+def saved_strings(meta: Any, name: str, *, distinct: bool = False) -> tuple[str, ...]:
+    """A list of strings in the saved JSON."""
+    values = saved_field(meta, name, list)
+    if not all(isinstance(value, str) for value in values) or (distinct and not len(set(values)) == len(values) > 0):
+        raise damaged(f"{name!r} must be a list of " + ("different strings" if distinct else "strings"))
+    return tuple(values)
+
+
+def saved_array(tensors: Tensors, name: str, size: int, dtype: type[Any]) -> NDArray[Any]:
+    """A saved array (size,) of finite numbers, none of them negative but in a mean."""
+    array = tensors.get(name)
+    if array is None:
+        raise damaged(f"the array {name!r} is missing")
+    if array.dtype != dtype or array.shape != (size,):
+        found = f"{array.dtype} of shape {array.shape}"
+        raise damaged(f"the array {name!r} must be {np.dtype(dtype)} of shape ({size},), found {found}")
+    if not np.isfinite(array).all() or (name != "mean" and (array < 0).any()):
+        raise damaged(f"the array {name!r} holds numbers that are infinite, NaN or negative")
+    return array
+
+
+def damaged(reason: str) -> ValueError:
+    """What to raise where a saved value cannot be right."""
+    return ValueError(f"the saved preprocessing is damaged: {reason}; restore the run's files or train it again")

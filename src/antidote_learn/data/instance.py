@@ -1,0 +1,105 @@
+"""Noise that depends on the sample: its own rate and targets, or a poisoner's choice; see `inject`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import StandardScaler
+
+from antidote_learn.data.labels import as_numpy
+from antidote_learn.data.maps import Floats, Integers, rounded
+
+SPREAD = 0.1  # of the per-sample rates of instance-dependent noise
+RIDGE = 1e-2  # penalty of the poisoner's linear model, per sample
+ROWS = 4096  # rows standardised at a time
+
+
+def relabel_by_instance(
+    labels: Integers, x: Floats, rate: float, *, num_classes: int, exact: bool, rng: np.random.Generator
+) -> tuple[Integers, float]:
+    """Labels (N,) and their expected rate: who is relabelled, then class by class as what.
+
+    The target of a sample of class c is drawn from softmax(x W_c) without c, by the largest of logit + Gumbel.
+
+    Args:
+        labels: (N,), the true ones.
+        x: (N, D), `standardised`.
+        rate: Of wrong labels.
+        num_classes: K.
+        exact: Relabel ``rate`` N samples chosen at random, instead of each by a rate of its own.
+        rng: Draws everything.
+    """
+    count = len(labels)
+    if exact:
+        flips = np.zeros(count, dtype=bool)
+        flips[rng.choice(count, size=rounded(rate * count), replace=False)] = True
+        expected = float(flips.mean())
+    else:
+        rates = _truncated_normal(rate, count, rng)
+        flips = rng.random(count) < rates
+        expected = float(rates.mean())
+    noisy = labels.copy()
+    for c in range(num_classes):
+        rows = np.flatnonzero(flips & (labels == c))
+        logits = x[rows] @ rng.standard_normal((x.shape[1], num_classes))
+        logits[:, c] = -np.inf
+        noisy[rows] = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    return noisy, expected
+
+
+def relabel_adversarially(labels: Integers, x: Floats, rate: float) -> tuple[Integers, float]:
+    """Labels (N,) and their rate: the samples of the smallest margin get the best other class.
+
+    ``x`` (N, D), `standardised`, is used up. A class without samples is nobody's target.
+    """
+    classes, own = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"adversarial noise needs samples of at least 2 classes, received only class {classes[0]}")
+    model = Ridge(alpha=RIDGE * len(x), solver="cholesky", copy_X=False)
+    scores = model.fit(x, np.eye(len(classes))[own]).predict(x)
+    everyone = np.arange(len(labels))
+    true = scores[everyone, own]
+    scores[everyone, own] = -np.inf
+    other = scores.argmax(axis=1)
+    weakest = np.argsort(true - scores[everyone, other], kind="stable")[: rounded(rate * len(labels))]
+    noisy = labels.copy()
+    noisy[weakest] = classes[other[weakest]]
+    return noisy, len(weakest) / len(labels)
+
+
+def standardised(X: Any, n: int, *, kind: str) -> Floats:
+    """(N, D) float64, a new array: every feature with mean 0 and variance 1 (0 where it is constant).
+
+    Args:
+        X: (N, ...) numbers; None is refused, in the name of the noise.
+        n: N, the number of labels.
+        kind: The noise that needs it.
+    """
+    if X is None:
+        raise ValueError(f"{kind} noise depends on the samples: pass X=, an array (N, ...) of {n} samples' features")
+    array = np.asarray(as_numpy(X))
+    if array.dtype.kind not in "biuf" or array.ndim < 2 or len(array) != n or array.size == 0:
+        raise ValueError(
+            f"X must be numbers of shape (N, ...) with N = {n}, one row a label; received {array.dtype} "
+            f"of shape {array.shape}: encode text and categories as numbers first"
+        )
+    x = array.reshape(n, -1).astype(np.float64)
+    if not np.isfinite(x).all():
+        raise ValueError("X must be finite, received NaN or infinity: fill or remove missing values first")
+    scaler = StandardScaler(copy=False)
+    for start in range(0, n, ROWS):
+        scaler.partial_fit(x[start : start + ROWS])
+    scaled: Floats = scaler.transform(x)
+    return scaled
+
+
+def _truncated_normal(rate: float, size: int, rng: np.random.Generator) -> Floats:
+    """(N,), N(rate, 0.1^2) given that it lies in [0, 1]; all 0 at rate 0."""
+    if rate == 0.0:
+        return np.zeros(size)
+    low, high = ndtr(-rate / SPREAD), ndtr((1.0 - rate) / SPREAD)
+    draws: Floats = rate + SPREAD * ndtri(low + (high - low) * rng.random(size))
+    return draws.clip(0.0, 1.0)

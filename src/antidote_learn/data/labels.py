@@ -1,0 +1,121 @@
+"""Labels as a user holds them: their names, their classes, their numbers, and what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+MANY_ROWS = 20  # from here on, values that differ in most rows are no classes, and a running number is no feature
+
+Words = NDArray[np.object_]
+"""(N,) strings."""
+
+
+def label_words(values: Any, what: str, count: int) -> Words:
+    """Labels as strings, one for each of ``count`` inputs; ValueError where one is missing or no class.
+
+    Args:
+        values: (N,) labels: strings, booleans, integers, or floats that are whole.
+        what: Their name in messages; a column has its own.
+        count: N, the number of inputs.
+    """
+    values = as_numpy(values)
+    if isinstance(values, pd.Series) and values.name is not None:
+        what = f"column {values.name!r}"
+    if np.shape(values) != (count,):
+        raise ValueError(f"{what} must have shape ({count},), one label a row of X; received shape {np.shape(values)}")
+    if isinstance(values, np.ndarray) and values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8")
+    labels = pd.Series(values).reset_index(drop=True).infer_objects()
+    _check_values(labels, what)
+    return names_of(labels).to_numpy(dtype=object)
+
+
+def label_numbers(values: Any, num_classes: int | None) -> tuple[NDArray[np.int64], int]:
+    """Labels that are numbers already: (N,) int64, a new array, and K (the largest label + 1 where not given)."""
+    labels = np.asarray(as_numpy(values))
+    if labels.ndim != 1 or labels.size == 0:
+        raise ValueError(f"labels must be a non-empty list (N,), one integer a sample; received shape {labels.shape}")
+    if labels.dtype.kind not in "iu":
+        raise ValueError(
+            f"labels must be integers 0 ... K - 1, received {labels.dtype}: number the classes first, "
+            "as by classes, y = np.unique(y, return_inverse=True)"
+        )
+    low, high = int(labels.min()), int(labels.max())
+    k = high + 1 if num_classes is None else num_classes
+    if low < 0 or high >= k or k < 2:
+        raise ValueError(
+            f"labels must be integers 0 ... K - 1 of K >= 2 classes, received {low} ... {high} with K = {k}: "
+            "number the classes from 0, or pass num_classes"
+        )
+    return labels.astype(np.int64), k
+
+
+def check_classes(words: Words) -> None:
+    """At least two classes, and not one for nearly every row."""
+    distinct = len(set(words))
+    if distinct == 1:
+        raise ValueError(f"all labels are {words[0]!r}; at least two classes are needed: is it the right label column?")
+    if distinct > len(words) / 2 and len(words) >= MANY_ROWS:
+        raise ValueError(
+            f"the labels hold {distinct} different values in {len(words)} rows, like a regression target or an "
+            "identifier; accepted are classes: name another label column, or group its values"
+        )
+
+
+def class_names(words: set[str]) -> tuple[str, ...]:
+    """The words in order, by value where all are integers."""
+    integers = all(re.fullmatch(r"-?\d+", word) for word in words)
+    return tuple(sorted(words, key=(lambda word: (int(word), word)) if integers else None))
+
+
+def numbered(words: Words, classes: tuple[str, ...]) -> NDArray[np.int64]:
+    """(N,), the position of each word among the classes; -1 where it is none of them."""
+    return pd.Index(classes, dtype=object).get_indexer(pd.Index(words, dtype=object)).astype(np.int64)
+
+
+def names_of(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Each value as a string, so that 3, 3.0 and "3" are the same; a missing one stays missing."""
+    if isinstance(values.dtype, pd.StringDtype):
+        return values
+    return values.astype(object).map(_name, na_action="ignore").astype("str")
+
+
+def as_numpy(values: Any) -> Any:
+    """A tensor as an array; anything else as it is."""
+    if not isinstance(values, torch.Tensor):
+        return values
+    tensor = values.detach().cpu()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def listed(items: Sequence[Any], most: int = 20) -> str:
+    """The first items, separated by commas."""
+    return ", ".join(map(str, items[:most])) + (f", ... ({len(items)} in all)" if len(items) > most else "")
+
+
+def _name(value: Any) -> str:
+    whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
+    return str(int(value)) if whole else str(value)
+
+
+def _check_values(labels: pd.Series[Any], what: str) -> None:
+    """None is missing, and none is a broken number."""
+    lost = np.flatnonzero(labels.isna())
+    if lost.size:
+        raise ValueError(
+            f"{what} lacks {lost.size} of {len(labels)} labels, in row {listed(list(lost))} (counted from 0): fill "
+            "them in or leave those rows out (a .csv may not call a class NA, None, null or ?: rename it)"
+        )
+    broken = labels[labels % 1 != 0] if labels.dtype.kind == "f" else labels[:0]
+    if len(broken):
+        raise ValueError(
+            f"{what} looks like a regression target, as it holds {broken.iloc[0]:g}; accepted are classes: strings, "
+            "booleans, integers or floats that are whole"
+        )

@@ -1,0 +1,36 @@
+"""A trained run on new data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from antidote_learn.data.opening import open_inputs
+from antidote_learn.training.checkpoint import replacing
+from antidote_learn.training.results import Run
+
+SUFFIXES = (".csv", ".parquet")
+
+
+def predicted(folder: Path, data: str, *, which: str, root: Any) -> pd.DataFrame:
+    """Rows ``row, label, probability`` and a column ``p:CLASS`` for each class."""
+    run = Run.read(folder, which=which, model=None)
+    inputs, names = open_inputs(data, strings=run.strings, root=root)
+    probs = run.predict_proba(inputs)
+    best = probs.argmax(axis=1)
+    table = pd.DataFrame({"row": names, "label": [run.classes[k] for k in best], "probability": probs.max(axis=1)})
+    each = pd.DataFrame(probs, columns=[f"p:{name}" for name in run.classes])
+    return pd.concat([table, each], axis=1)
+
+
+def write_predictions(table: pd.DataFrame, path: Path) -> None:
+    """A .csv or .parquet file, whole or not at all."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"predictions are written as {' or '.join(SUFFIXES)}, got {path.name!r}")
+    with replacing(path) as temporary:
+        if path.suffix.lower() == ".csv":
+            table.to_csv(temporary, index=False)
+        else:
+            table.to_parquet(temporary, index=False)
