@@ -71,7 +71,7 @@ class MethodSpec:
 
 
 def _text(value: Any) -> str:
-    text = f"{value:g}" if isinstance(value, float) else str(value)
+    text = str(value).removesuffix(".0") if isinstance(value, float) else str(value)
     return f"[{text}]" if set(text) & set(":+,") else text
 
 
@@ -91,6 +91,8 @@ def parse_method(text: str) -> MethodSpec:
         if key not in accepted or not equals:
             known = ", ".join(f"{key}=..." for key in accepted) or "none"
             raise ValueError(f"method {text!r}: unknown parameter {parameter!r}; {name!r} accepts: {known}")
+        if key in found:
+            raise ValueError(f"method {text!r} gives {key} twice: leave one out")
         try:
             found[key] = accepted[key](value[1:-1] if value.startswith("[") and value.endswith("]") else value)
         except ValueError as error:
@@ -143,7 +145,13 @@ def protocols() -> dict[str, Protocol]:
     return {name: Protocol(**entry) for name, entry in tomllib.loads(text).items()}
 
 
-DATA_PROTOCOLS = {"cifar10": "c10-antidote", "cifar100": "c100-antidote", "mnist": "mnist", "fashion-mnist": "mnist"}
+DATA_PROTOCOLS = {
+    "digits": "features",
+    "cifar10": "c10-antidote",
+    "cifar100": "c100-antidote",
+    "mnist": "mnist",
+    "fashion-mnist": "mnist",
+}
 
 
 def default_protocol(data: str, shape: tuple[int, ...]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
-from antidote_learn.data.folders import read_folder
+from antidote_learn.data.folders import EXTENSIONS, read_folder
 from antidote_learn.data.sources import DATA, load_named
 from antidote_learn.data.tabular import TABLE_SUFFIXES, from_arrays, read_features, read_npz, read_table
 
@@ -86,10 +86,8 @@ def open_inputs(data: Any, *, strings: Sequence[str] = (), root: str | Path | No
 
 def _all_images(folder: Path) -> ImageFiles:
     """Every image below a folder, whatever its sub-folders mean."""
-    from PIL import Image
-
-    known = Image.registered_extensions()
-    names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.suffix.lower() in known)
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in EXTENSIONS and path.is_file())
+    names = sorted(str(path.relative_to(folder)) for path in found if not path.name.startswith("."))
     if not names:
         raise ValueError(f"{folder} holds no image: put .png or .jpg files there")
     return ImageFiles(folder, tuple(names), 1)

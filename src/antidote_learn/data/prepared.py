@@ -151,8 +151,8 @@ def _with_hold_out(arrays: Arrays, seed: int) -> tuple[_Split, bool]:
         test = (arrays.test_inputs, arrays.test_labels, arrays.test_is_clean)
         return _Split(arrays, np.arange(count), *test), False
     counts = np.bincount(arrays.labels, minlength=len(arrays.classes))
-    strata = np.where(counts[arrays.labels] >= 2, arrays.labels, -1)  # a class of one sample is no stratum
-    enough = np.unique(strata, return_counts=True)[1].min() >= 2 and HELD_OUT * count >= len(np.unique(strata))
+    strata = np.where(counts[arrays.labels] >= 2, arrays.labels, counts.argmax())  # one sample cannot be shared out
+    enough = HELD_OUT * count >= len(np.unique(strata))
     state = int(np.random.default_rng([seed, 2]).integers(2**31))
     kept, held = train_test_split(
         np.arange(count), test_size=HELD_OUT, stratify=strata if enough else None, random_state=state

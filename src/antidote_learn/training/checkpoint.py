@@ -6,33 +6,41 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 FORMAT = 1  # of every file here
+PART = ".part"  # how names of files end that are not whole yet
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary name beside ``path`` that takes its place when the block ends well, and vanishes when it does not."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}{PART}")
     try:
         yield temporary
         with open(temporary, "rb+") as written:
             os.fsync(written.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, f"cannot write: {error.strerror or error}", str(path)) from error
         raise
+
+
+def remove_parts(folder: Path) -> None:
+    """Removes what `replacing` leaves behind where its process is killed."""
+    for path in folder.rglob(f".*{PART}"):
+        path.unlink(missing_ok=True)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -56,8 +64,17 @@ def read_json(path: Path) -> Any:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], state: Any) -> None:
     """Tensors with a JSON value beside them in one safetensors file."""
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_bytes(path, save(plain, metadata={"format": str(FORMAT), "state": json.dumps(state)}))
+    whole = torch.contiguous_format  # a copy each: safetensors refuses tensors that share memory, as tied weights do
+    plain = {name: tensor.detach().cpu().clone(memory_format=whole) for name, tensor in tensors.items()}
+    write_bytes(path, _in_order(save(plain, metadata={"format": str(FORMAT), "state": json.dumps(state)})))
+
+
+def _in_order(content: bytes) -> bytes:
+    """The same safetensors file with a sorted header: as it is saved, its order differs from one process to the next."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8:end]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)  # numbers stay aligned
+    return b"".join([len(header).to_bytes(8, "little"), header, content[end:]])
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:

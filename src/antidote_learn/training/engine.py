@@ -10,10 +10,10 @@ import torch
 import torch.distributed as dist
 from lightning_fabric import Fabric
 from torch import Tensor, nn
-from torch.multiprocessing import ProcessRaisedException
+from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 from torch.optim import Optimizer
 
-from antidote_learn.training.interrupts import Interrupted
+from antidote_learn.training.interrupts import Interrupted, hear, interrupted, shared_flag
 
 PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 
@@ -33,15 +33,20 @@ class Engine:
 
     def __init__(self, *, devices: int = 1, nodes: int = 1, precision: str = "32") -> None:
         kind: Any = PRECISIONS[precision]
-        strategy = "ddp_spawn" if devices * nodes > 1 else "auto"
-        self.fabric = Fabric(devices=devices, num_nodes=nodes, strategy=strategy, precision=kind)
+        given: Any = {"devices": devices, "num_nodes": nodes, "precision": kind}
+        self.fabric = Fabric(strategy="ddp" if devices * nodes > 1 else "auto", **given)
+        if devices * nodes > 1 and not self._started_by_a_cluster:
+            self.fabric = Fabric(strategy="ddp_spawn", **given)
 
     def launch(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """work(engine, *arguments) in every process; what the first one returns."""
         try:
-            result, stopped = self.fabric.launch(partial(_call, work, arguments))
-        except ProcessRaisedException as error:  # its message is a traceback, and ends with the reason
-            raise RunFailed(str(error).strip().splitlines()[-1]) from error
+            result, stopped = self.fabric.launch(partial(_call, work, arguments, shared_flag()))
+        except (ProcessExitedException, ProcessRaisedException) as error:
+            if interrupted():  # before it could listen
+                raise Interrupted from error
+            reason = str(error).strip().splitlines()[-1]  # of a traceback, or the only line
+            raise RunFailed(reason.removeprefix(f"{__name__}.RunFailed: ")) from error
         if stopped:
             raise Interrupted
         return result
@@ -49,10 +54,13 @@ class Engine:
     @property
     def is_first(self) -> bool:
         """Before the launch: whether this process is the first one, or the only one there is yet."""
+        return not self._started_by_a_cluster or self.rank == 0
+
+    @property
+    def _started_by_a_cluster(self) -> bool:
+        """Whether torchrun, SLURM or the like has started the processes already."""
         environment: Any = getattr(self.fabric.strategy, "cluster_environment", None)
-        if environment is None or not environment.creates_processes_externally:
-            return True
-        return bool(environment.global_rank() == 0)
+        return environment is not None and bool(environment.creates_processes_externally)
 
     @property
     def processes(self) -> int:
@@ -129,8 +137,9 @@ def unwrapped(net: nn.Module) -> nn.Module:
     return net.module if isinstance(net, _FabricModule) else net
 
 
-def _call(work: Callable[..., Any], arguments: tuple[Any, ...], fabric: Fabric) -> tuple[Any, bool]:
+def _call(work: Callable[..., Any], arguments: tuple[Any, ...], flag: Any, fabric: Fabric) -> tuple[Any, bool]:
     """(what the work returns, whether the user stopped it): an exception would not come through whole."""
+    hear(flag)
     engine = Engine.__new__(Engine)
     engine.fabric = fabric
     try:

@@ -44,7 +44,7 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
         "rate": estimate.rate,
         "low": estimate.low,
         "high": estimate.high,
-        "per_class": [float(rate) for rate in estimate.per_class],
+        "per_class": [None if np.isnan(rate) else float(rate) for rate in estimate.per_class],  # JSON has no NaN
         "samples": count,
         "warnings": [str(warning.message) for warning in caught],
     }

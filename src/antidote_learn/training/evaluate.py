@@ -39,7 +39,7 @@ def outputs(
 
 
 def hits(logits: Tensor, labels: Tensor, *, top: int) -> float:
-    """The percentage of rows whose label is among the ``top`` largest logits; ties count against it.
+    """The percentage of rows whose label is among the ``top`` largest logits; ties and NaN count against it.
 
     Args:
         logits: (N, K).
@@ -49,5 +49,5 @@ def hits(logits: Tensor, labels: Tensor, *, top: int) -> float:
     if not len(labels):
         return 0.0
     own = logits.gather(1, labels[:, None])
-    ahead = (logits >= own).sum(dim=1)  # itself included
+    ahead = (~(logits < own)).sum(dim=1)  # itself included
     return 100.0 * float((ahead <= top).double().mean())

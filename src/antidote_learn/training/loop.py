@@ -20,7 +20,7 @@ from antidote_learn._types import Batch
 from antidote_learn.data.augment import Part
 from antidote_learn.data.loaders import in_batches, part_of, read_ahead, shuffled
 from antidote_learn.data.prepared import Prepared
-from antidote_learn.methods.base import Method, Scores
+from antidote_learn.methods.base import Method, Scores, StepStats
 from antidote_learn.models import build_model, features_and_head
 from antidote_learn.training.checkpoint import (
     optimizer_tensors,
@@ -169,7 +169,7 @@ class Trainer:
         elapsed = progress.seconds
         seen, total = 0, 0
         for batch, seen, total in self._batches(stage, method, progress):
-            stats = method.step(batch, self)
+            stats = self._step(method, batch, progress.epoch)
             _add(progress.sums, batch.total, {"loss": stats.loss, **stats.numbers})
             progress.step += 1
             progress.seconds = elapsed + time.perf_counter() - clock
@@ -194,6 +194,12 @@ class Trainer:
         self._save(stage, method, progress)
         self.reporter.epoch(record)
 
+    def _step(self, method: Method, batch: Batch, epoch: int) -> StepStats:
+        try:
+            return method.step(batch, self)
+        except ValueError as error:  # an objective that refuses losses which are not numbers
+            raise RunFailed(f"epoch {epoch + 1}: {error} (a lower --lr may help)") from error
+
     def _batches(self, stage: Stage, method: Method, progress: Progress) -> Iterator[tuple[Batch, int, int]]:
         """(batch, samples seen with it, samples of the epoch) from where the epoch stands."""
         settings, engine, epoch = self.settings, self.engine, progress.epoch
@@ -217,8 +223,9 @@ class Trainer:
             yield Batch(inputs, self._labels[index].to(engine.device), index, len(batches[step])), seen, len(order)
 
     def _record(self, stage: Stage, progress: Progress) -> dict[str, Any]:
-        weight = progress.sums.pop("samples")
-        figures = {name: float(value) / weight for name, value in progress.sums.items()}
+        figures = self._averaged(progress.sums)
+        weight = figures.pop("samples")
+        figures = {name: value / weight for name, value in figures.items()}
         if not math.isfinite(figures["loss"]):
             raise RunFailed(
                 f"the loss is {figures['loss']} in epoch {progress.epoch + 1}: lower --lr, or look at the inputs"
@@ -231,10 +238,20 @@ class Trainer:
             epochs=stage.epochs,
             warmup=0.0,
         )
-        return {"epoch": progress.epoch + 1, "lr": rate, **figures, "seconds": progress.seconds}
+        finite = {name: value for name, value in figures.items() if math.isfinite(value)}  # JSON has no infinity
+        return {"epoch": progress.epoch + 1, "lr": rate, **finite, "seconds": progress.seconds}
+
+    def _averaged(self, sums: Mapping[str, Any]) -> dict[str, float]:
+        """Sums of the whole batches: a process may know its own samples' share only, scaled to be right on average."""
+        numbers = [float(value) for value in sums.values()]
+        if self.processes > 1:
+            total = self.engine.total(torch.tensor(numbers, dtype=torch.float64, device=self.engine.device))
+            numbers = (total / self.processes).tolist()
+        return dict(zip(sums, numbers, strict=True))
 
     def _save(self, stage: Stage, method: Method, progress: Progress) -> None:
         """Writes the checkpoint, in the first process; the others wait for it."""
+        progress.sums = self._averaged(progress.sums)
         if self.engine.rank == 0:
             write_tensors(stage.checkpoint, *_state(method, progress))
         self.engine.barrier()
@@ -261,9 +278,8 @@ def _state(method: Method, progress: Progress) -> tuple[dict[str, Tensor], Any]:
     tensors |= {f"extra.{k}": v for k, v in progress.extra.items()}
     if progress.plan is not None:
         tensors["plan"] = progress.plan
-    sums = {name: float(value) for name, value in progress.sums.items()}
-    plain = {"epoch": progress.epoch, "step": progress.step, "seconds": progress.seconds, "records": progress.records}
-    return tensors, {"optimizers": numbers, "progress": {**plain, "sums": sums}}
+    names = ("epoch", "step", "seconds", "records", "sums")
+    return tensors, {"optimizers": numbers, "progress": {name: getattr(progress, name) for name in names}}
 
 
 def _optimizer(net: nn.Module, settings: Settings, engine: Engine) -> Optimizer:

@@ -23,7 +23,7 @@ from antidote_learn.registry import (
     protocols,
     with_budget,
 )
-from antidote_learn.training.checkpoint import locked
+from antidote_learn.training.checkpoint import PART, locked, remove_parts
 from antidote_learn.training.engine import PRECISIONS, Engine
 from antidote_learn.training.interrupts import gently
 from antidote_learn.training.job import Job, work
@@ -237,11 +237,10 @@ def _continued(folder: Path, job: Job, resume: bool) -> bool:
     """Whether the folder's run is finished; a folder that holds something else is refused."""
     others = [path.name for path in folder.iterdir() if path.name != ".lock"]
     if not (folder / "spec.json").exists():
-        if [name for name in others if not name.endswith(".part")]:
+        if [name for name in others if not name.endswith(PART)]:
             raise ValueError(f"{folder} is not empty and holds no run: choose another --out")
-        (folder / "checkpoint").mkdir(exist_ok=True)
-        (folder / "model").mkdir(exist_ok=True)
         write_spec(folder, job.spec)
+        _make_rooms(folder)
         return False
     if not resume:
         raise ValueError(f"{folder} holds a run already: continue it with --resume, or choose another --out")
@@ -252,9 +251,15 @@ def _continued(folder: Path, job: Job, resume: bool) -> bool:
     changed = differences(where, environment())
     if changed:
         job.reporter.note(f"continued in another environment, numbers may differ: {'; '.join(changed)}")
+    _make_rooms(folder)
+    return (folder / "done").exists()
+
+
+def _make_rooms(folder: Path) -> None:
+    """What a run writes into, without what a killed one left behind."""
     for name in ("checkpoint", "model"):
         (folder / name).mkdir(exist_ok=True)
-    return (folder / "done").exists()
+    remove_parts(folder)
 
 
 def _protocol(name: str | None, arrays: Arrays, given: dict[str, Any]) -> tuple[str, Protocol]:
@@ -290,6 +295,8 @@ def _schedule_epochs(protocol: str, schedule: str | None, settings: Protocol) ->
 def _check_method(method: MethodSpec) -> None:
     """Builds it once, with a rate that stands in for one that is not known yet."""
     rate = method.parameters.get("noise_rate")
+    if isinstance(rate, str) and rate not in ("auto", "injected"):
+        raise ValueError(f"noise_rate must be auto, injected or a number in [0, 1), got {rate!r}")
     stand_in = {**method.parameters, **({"noise_rate": 0.1} if isinstance(rate, str) else {})}
     build_method(MethodSpec(method.name, stand_in))
 

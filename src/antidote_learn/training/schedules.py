@@ -28,7 +28,7 @@ def parse_schedule(text: str, *, epochs: int) -> Callable[[float], float]:
         if kind == "step" and rest:
             milestones = [float(part) / epochs for part in rest.split(",")]
             return lambda u: 0.1 ** sum(u >= milestone - 1e-9 for milestone in milestones)
-        if kind == "exponential" and rest:
+        if kind == "exponential" and 0.0 < float(rest) < math.inf:
             base = float(rest)
             return lambda u: float(base ** (u * epochs))
     except ValueError:

@@ -1,0 +1,199 @@
+"""Figures of a finished run: its curves, the paper's Figure 1, the weights of right and wrong labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from antidote_learn.core.budgets import delta_from_rate
+from antidote_learn.core.divergences import CHI2, KL, Divergence
+from antidote_learn.core.relaxation import relax
+from antidote_learn.nn.antidote import AntidoteLoss
+from antidote_learn.registry import parse_method
+from antidote_learn.training.checkpoint import replacing
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from antidote_learn._types import Relaxed
+    from antidote_learn.training.results import Run
+
+RIGHT, WRONG, QUIET = "#0072B2", "#D55E00", "0.35"  # blue and vermilion: the colour-blind tell them apart
+WIDTH = 7.0  # inches: its 10-point letters are readable when a page shows the figure 600 pixels wide
+DPI = 160
+FEWEST = 0.7  # where a logarithmic axis of counts starts
+LOSS_BINS = np.logspace(-7, 2, 55)  # float32 knows no cross-entropy between 0 and 6e-8
+
+
+def draw_figures(run: Run, folder: Path | None = None) -> list[Path]:
+    """Draws what a run can show, and says where it is.
+
+    ``curves.png`` for every run; ``figure1.png`` and ``weights.png`` where the clean labels are known and the noise
+    rate is positive.
+
+    Args:
+        run: A finished run.
+        folder: Where the pictures go; the run's own folder by default.
+    """
+    folder = run.folder if folder is None else folder
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = [save(_curves(run), folder / "curves.png")]
+    if "clean_label" in run.samples and rate_of(run) > 0.0:
+        for name, draw in (("figure1.png", draw_threshold), ("weights.png", draw_weights)):
+            figure = new_figure(3.8)
+            draw(figure.add_subplot(), run)
+            drawn.append(save(figure, folder / name))
+    return drawn
+
+
+def new_figure(height: float) -> Figure:
+    """An empty figure, ``height`` inches high."""
+    return Figure(figsize=(WIDTH, height), layout="constrained")
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """A PNG file, whole or not at all."""
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=DPI)
+    return path
+
+
+def rate_of(run: Run) -> float:
+    """The noise rate that a run went by: told, else estimated, else the realised one, which clean labels show."""
+    told = parse_method(run.spec["method"]).parameters.get("noise_rate")
+    if isinstance(told, float):
+        return told
+    estimated = run.summary["noise_rate"]
+    return float(run.summary["noise"]["realised"] or 0.0) if estimated is None else float(estimated["rate"])
+
+
+def draw_losses(axis: Axes, run: Run) -> None:
+    """Histograms of the loss of right and wrong labels after training, by its logarithm."""
+    losses, wrong = _losses(run.samples), _wrong(run.samples)
+    _histograms(axis, np.clip(losses, LOSS_BINS[0], LOSS_BINS[-1]), wrong, LOSS_BINS)
+    learned = (run.samples["predicted_label"] == run.samples["given_label"]).to_numpy()
+    _title(axis, f"Losses after training with {_method(run)}", f"learned: {_shares(learned, wrong)}")
+    axis.set(xscale="log", xlabel="loss of a training sample; all below 1e-7 in the first bin")
+
+
+def draw_weights(axis: Axes, run: Run) -> None:
+    """Histograms of the weights that one KL relaxation over the training set gives to right and wrong labels."""
+    solved, wrong = _relaxed(run, KL), _wrong(run.samples)
+    weights = solved.weights.numpy()
+    _histograms(axis, weights, wrong, np.linspace(0.0, max(float(weights.max()), 1.0) * 1.02, 52))
+    _title(axis, f"Weights after training with {_method(run)}", f"forgotten (< 0.05): {_shares(weights < 0.05, wrong)}")
+    axis.set(xlabel="weight of a training sample (mean 1)", xlim=(0.0, None))
+
+
+def draw_threshold(axis: Axes, run: Run) -> None:
+    """The paper's Figure 1 (fig:losses_cropped): histograms of -(L + rho) at alpha = 2, which forgets below 0."""
+    solved, losses, wrong = _relaxed(run, CHI2), _losses(run.samples), _wrong(run.samples)
+    assert solved.rho is not None  # every divergence but KL has one
+    scores = -(losses + float(solved.rho))
+    low, high = min(float(scores.min()), 0.0), max(float(scores.max()), 0.0)
+    _histograms(axis, scores, wrong, _with_edge_at_zero(low, high))
+    axis.set(xlim=(low, high + 0.1 * (high - low)), ylim=(FEWEST, 3.0 * axis.get_ylim()[1]))  # room for the words
+    axis.axvspan(low, 0.0, color="0.95", zorder=0)
+    axis.axvline(0.0, color=QUIET, lw=1.2, ls="--")
+    _title(axis, f"Threshold after training with {_method(run)}", f"forgotten: {_shares(scores < 0.0, wrong)}")
+    for text, side, place in (("forgotten", -6, "right"), ("kept", 6, "left")):
+        axis.annotate(
+            text, (0.0, 1.0), (side, -10), xycoords=("data", "axes fraction"), textcoords="offset points",
+            color=QUIET, ha=place, va="center", style="italic",
+        )  # fmt: skip
+    axis.set(xlabel="−(L + ρ) of a training sample, α = 2")
+
+
+def _with_edge_at_zero(low: float, high: float) -> NDArray[np.float64]:
+    """About 55 equal bins, none of which straddles the threshold."""
+    width = max(high - low, 1e-9) / 55
+    return width * np.arange(np.floor(low / width), np.ceil(high / width) + 1)
+
+
+def _curves(run: Run) -> Figure:
+    """Panels one below the other: the test figure, the temperature, the forgotten share, where there are such."""
+    metrics, realised = run.metrics, run.summary["noise"]["realised"]
+    clean = run.summary["accuracy"]["against"] == "clean"
+    panels: dict[str, tuple[str, float, str]] = {
+        "top1": ("Test accuracy" if clean else "Agreement with the given labels", 1.0, "{:.1f} %"),
+        "temperature": ("Temperature", 1.0, "{:.3g}"),
+        "forgotten": ("Forgotten in a batch", 100.0, "{:.1f} %"),
+    }
+    shown = [name for name in panels if name in metrics]
+    figure = new_figure(1.2 + 1.5 * len(shown))
+    axes = dict(zip(shown, figure.subplots(len(shown), sharex=True, squeeze=False)[:, 0], strict=True))
+    for name in shown:
+        title, factor, form = panels[name]
+        _line(axes[name], metrics["epoch"].to_numpy(), factor * metrics[name].to_numpy(), title, form)
+    if "forgotten" in shown and realised:
+        axes["forgotten"].axhline(100.0 * realised, color=WRONG, lw=1.2, ls="--")
+        axes["forgotten"].set_title(f"dashed: wrong labels, {100 * realised:.1f} %", loc="right", color=WRONG)
+    axes[shown[-1]].set(xlabel="epoch")
+    words = [f"{_method(run)} on {Path(run.summary['data']).name}", run.summary["noise"]["spec"]]
+    figure.suptitle(", noise ".join(words).removesuffix(", noise none"), x=0.01, ha="left", fontweight="bold")
+    return figure
+
+
+def _line(axis: Axes, epochs: NDArray[Any], values: NDArray[np.float64], title: str, form: str) -> None:
+    """One curve with its last value written at its end."""
+    axis.plot(epochs, values, color=RIGHT, lw=1.8, marker="o", ms=4, markevery=[-1])
+    axis.annotate(
+        form.format(values[-1]), (epochs[-1], values[-1]), (7, 0), textcoords="offset points",
+        color=RIGHT, va="center", fontweight="bold", annotation_clip=False,
+    )  # fmt: skip
+    axis.set_title(title, loc="left", color=QUIET)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    axis.grid(axis="y", color="0.9")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.set(xlim=(min(1, epochs[-1] - 1), epochs[-1]))
+    axis.margins(y=0.15)
+
+
+def _histograms(axis: Axes, values: NDArray[Any], wrong: NDArray[np.bool_], bins: NDArray[np.float64]) -> None:
+    """Two histograms over common bins, counts by their logarithm."""
+    for name, chosen, colour in (("right labels", ~wrong, RIGHT), ("wrong labels", wrong, WRONG)):
+        label, fill = f"{name} ({int(chosen.sum())})", (colour, 0.3)
+        axis.hist(values[chosen], bins=bins.tolist(), label=label, histtype="stepfilled", fc=fill, ec=colour, lw=1.5)
+    axis.set_yscale("log")
+    axis.set(ylabel="training samples", ylim=(FEWEST, None), xlim=(bins[0], bins[-1]))
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0, handlelength=1.2)
+
+
+def _title(axis: Axes, text: str, note: str) -> None:
+    """A bold line, and a quiet one below it."""
+    axis.set_title(text, loc="left", fontweight="bold", pad=24)
+    axis.annotate(note, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points", color=QUIET)
+
+
+def _shares(chosen: NDArray[np.bool_], wrong: NDArray[np.bool_]) -> str:
+    """Of the right and of the wrong labels, in words; a group that is empty is left out."""
+    groups = (("right", ~wrong), ("wrong", wrong))
+    return ", ".join(f"{100 * chosen[group].mean():.0f} % of {name} labels" for name, group in groups if group.any())
+
+
+def _method(run: Run) -> str:
+    return {"antidote": "ANTIDOTE", "ce": "cross-entropy"}.get(name := parse_method(run.spec["method"]).name, name)
+
+
+def _losses(samples: pd.DataFrame) -> NDArray[np.float64]:
+    return samples["loss"].to_numpy(dtype=np.float64)
+
+
+def _wrong(samples: pd.DataFrame) -> NDArray[np.bool_]:
+    wrong: NDArray[np.bool_] = (samples["given_label"] != samples["clean_label"]).to_numpy(dtype=bool)
+    return wrong
+
+
+def _relaxed(run: Run, divergence: Divergence) -> Relaxed:
+    """One relaxation over the scored training set; kappa is the run's own, or else the default of the loss."""
+    kappa = parse_method(run.spec["method"]).parameters.get("kappa", AntidoteLoss(delta=0.0).kappa)
+    losses, delta = torch.from_numpy(_losses(run.samples)), delta_from_rate(rate_of(run), divergence)
+    return relax(losses, delta, kappa=kappa, divergence=divergence)

@@ -1,0 +1,117 @@
+"""The command line as a user meets it: in a process that can be killed, stopped, and denied room on the disk.
+
+The processes are forked from a server that has imported torch already, which saves seconds for each of them.
+"""
+
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(["antidote_learn.cli.reporters", "antidote_learn.training.predictions", "tests.commands"])
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def complaint(self) -> str:
+        """The one line that is all a command says when it fails."""
+        assert not self.out
+        lines = [line for line in self.err.splitlines() if not line.startswith(("noise rate,", "training:", "note:"))]
+        assert len(lines) == 1, self.err
+        return lines[0]
+
+
+class Command:
+    """A running ``antidote``.
+
+    Args:
+        args: Its arguments.
+        cwd: Its current directory.
+        environment: Further variables.
+        largest_file: It cannot write files of more bytes.
+        dies_at: It is killed just before this rename of a file that it wrote, counted from 1.
+    """
+
+    def __init__(
+        self,
+        *args: object,
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        largest_file: int | None = None,
+        dies_at: int | None = None,
+    ) -> None:
+        self._logs = tempfile.TemporaryDirectory()
+        conditions = {"cwd": cwd, "environment": environment or {}, "largest_file": largest_file, "dies_at": dies_at}
+        words = [str(arg) for arg in args]
+        self._process = SERVER.Process(target=_main, args=(words, self._logs.name, torch.get_num_threads(), conditions))
+        self._process.start()
+
+    def _said(self, stream: str) -> str:
+        path = Path(self._logs.name, stream)
+        return path.read_text() if path.exists() else ""
+
+    def until(self, words: str) -> None:
+        """Waits for words on stderr."""
+        deadline = time.monotonic() + 60
+        while words not in self._said("stderr"):
+            assert self._process.is_alive(), self._said("stderr")
+            assert time.monotonic() < deadline, self._said("stderr")
+            time.sleep(0.005)
+
+    def signal(self, number: signal.Signals, *, group: bool = False) -> None:
+        """Sends a signal, to the processes that it started, too, if the whole group is meant."""
+        assert self._process.pid is not None
+        (os.killpg if group else os.kill)(self._process.pid, number)
+
+    def wait(self) -> Done:
+        self._process.join(90)
+        if self._process.exitcode is None:
+            self.signal(signal.SIGKILL, group=True)
+            raise TimeoutError(self._said("stderr"))
+        return Done(self._process.exitcode, self._said("stdout"), self._said("stderr"))
+
+
+def antidote(*args: object, **conditions: Any) -> Done:
+    """A command from beginning to end."""
+    return Command(*args, **conditions).wait()
+
+
+def _main(args: list[str], logs: str, threads: int, conditions: dict[str, Any]) -> None:
+    os.setpgrp()
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(Path(logs, name), os.O_WRONLY | os.O_CREAT), number)
+    os.chdir(conditions["cwd"] or logs)
+    os.environ.update(conditions["environment"])
+    torch.set_num_threads(threads)
+    if conditions["largest_file"] is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (conditions["largest_file"], resource.RLIM_INFINITY))
+    if conditions["dies_at"] is not None:
+        _die_at(conditions["dies_at"])
+    from antidote_learn.cli import main
+
+    sys.argv = ["antidote", *args]
+    sys.exit(main())
+
+
+def _die_at(number: int) -> None:
+    rename, left = os.replace, iter(range(number - 1))
+
+    def replace(*names: Any) -> None:
+        if next(left, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        rename(*names)
+
+    os.replace = replace

@@ -1,0 +1,219 @@
+"""One network and one objective against loops of plain torch: gradients, three steps, saved and continued."""
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.optim import SGD, AdamW, Optimizer
+
+from antidote_learn import AntidoteLoss
+from antidote_learn._types import Batch
+from antidote_learn.core.losses import LOSSES
+from antidote_learn.methods.base import Context, Method, Scores
+from antidote_learn.methods.single import Single
+from antidote_learn.training.checkpoint import optimizer_tensors, restore_optimizer
+
+GENERATOR = torch.Generator().manual_seed(0)
+CLASSES = 4
+
+
+def batch_of(size: int) -> Batch:
+    labels = torch.randint(CLASSES, (size,), generator=GENERATOR)
+    return Batch(torch.randn(size, 6, generator=GENERATOR), labels, torch.arange(size), size)
+
+
+BATCHES = [batch_of(size) for size in (32, 32, 17, 32, 9)]
+OBJECTIVES = {
+    "ce": lambda: LOSSES["ce"],
+    "rate": lambda: AntidoteLoss(noise_rate=0.3),
+    "chi2": lambda: AntidoteLoss(0.4, divergence="chi2", kappa=0.0),
+    "penalty": lambda: AntidoteLoss(penalty=1.0),
+}
+
+
+def network() -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        return nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, CLASSES))
+
+
+def sgd(net: nn.Module) -> Optimizer:
+    return SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+
+@dataclass
+class Plain:
+    """The context of one process without an engine; keeps the gradient of the last step."""
+
+    optimizer: Any = sgd
+    processes: int = 1
+    classes: int = CLASSES
+    samples: int = 32
+    gradients: list[Tensor] = field(default_factory=list)
+
+    def network(self) -> tuple[nn.Module, Optimizer]:
+        net = network()
+        return net, self.optimizer(net)
+
+    def plain(self, net: nn.Module) -> nn.Module:
+        return net
+
+    def update(self, net: nn.Module, optimizer: Optimizer, loss: Tensor) -> None:
+        optimizer.zero_grad()
+        loss.backward()
+        self.gradients = [parameter.grad.clone() for parameter in net.parameters()]
+        optimizer.step()
+
+    def score(self, net: nn.Module) -> Scores:
+        raise AssertionError("one network on one objective needs no scores")
+
+
+def built(name: str, ctx: Plain) -> Single:
+    method = Single(OBJECTIVES[name]())
+    method.build(ctx)
+    return method
+
+
+def stepped(method: Single, ctx: Context, batches: list[Batch], epoch: int = 0) -> list[float]:
+    assert method.begin_epoch(epoch, ctx).index is None
+    return [method.step(batch, ctx).loss.item() for batch in batches]
+
+
+def weights(method: Single) -> dict[str, Tensor]:
+    return method.parts["net"][0].state_dict()
+
+
+def test_it_keeps_to_the_protocol_of_methods():
+    method: Method = built("ce", Plain())
+    assert list(method.parts) == ["net"]
+    assert method.state_dict() == {}
+
+
+def test_the_gradient_of_cross_entropy_is_torchs():
+    ctx, net = Plain(), network()
+    method = built("ce", ctx)
+    (loss,) = stepped(method, ctx, BATCHES[:1])
+    expected = F.cross_entropy(net(BATCHES[0].inputs), BATCHES[0].labels)
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-6)
+    for found, parameter in zip(ctx.gradients, net.parameters(), strict=True):
+        torch.testing.assert_close(found, parameter.grad, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["rate", "chi2", "penalty"])
+def test_three_steps_are_those_of_a_loop_of_plain_torch(name):
+    net, objective = network(), OBJECTIVES[name]()
+    optimizer, losses = sgd(net), []
+    for batch in BATCHES[:3]:
+        loss = objective(net(batch.inputs), batch.labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    ctx = Plain()
+    method = built(name, ctx)
+    assert stepped(method, ctx, BATCHES[:3]) == losses
+    for key, value in net.state_dict().items():
+        assert torch.equal(weights(method)[key], value), key
+
+
+def test_kl_steps_are_those_of_a_softmax_over_losses():
+    """Algorithm 1 without this package: weights softmax(-L/t), t from KL(w || uniform) = delta by bisection."""
+
+    def temperature(losses: Tensor, delta: float) -> float:
+        low, high = 1e-4, 1e4
+        for _ in range(200):
+            t = (low * high) ** 0.5
+            q = torch.softmax(-losses.double() / t, 0)
+            low, high = (t, high) if (q * (q * len(q)).log()).nansum() > delta else (low, t)
+        return max(low, 0.05)
+
+    net, ctx = network(), Plain()
+    optimizer, method = sgd(net), built("rate", ctx)
+    for batch in BATCHES[:3]:
+        losses = F.cross_entropy(net(batch.inputs), batch.labels, reduction="none")
+        t = temperature(losses.detach(), -torch.log1p(torch.tensor(-0.3, dtype=torch.float64)).item())
+        optimizer.zero_grad()
+        (torch.softmax(-losses.detach() / t, 0) * losses).sum().backward()
+        optimizer.step()
+        stats = method.step(batch, ctx)
+        assert float(stats.numbers["temperature"]) == pytest.approx(t, rel=1e-5)
+    for key, value in net.state_dict().items():
+        torch.testing.assert_close(weights(method)[key], value, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["rate", "chi2", "penalty"])
+def test_figures_are_those_of_the_solution(name):
+    ctx = Plain()
+    method = built(name, ctx)
+    method.begin_epoch(0, ctx)
+    stats = method.step(BATCHES[0], ctx)
+    assert not stats.loss.requires_grad
+    solved = method.objective.last
+    assert float(stats.numbers["temperature"]) == pytest.approx(float(solved.lam) + method.objective.kappa, rel=1e-6)
+    gone = (solved.weights <= 0.0) if name == "chi2" else (solved.weights < 0.05)
+    assert float(stats.numbers["forgotten"]) == pytest.approx(gone.double().mean().item())
+    assert built("ce", Plain()).step(BATCHES[0], Plain()).numbers == {}
+
+
+def test_the_parts_of_a_batch_average_to_its_gradient_however_it_is_split():
+    """What a group of processes does with plain losses: gradients are averaged over processes."""
+    whole = Plain()
+    stepped(built("ce", whole), whole, [BATCHES[0]])
+    x, y, size = BATCHES[0].inputs, BATCHES[0].labels, 32
+    for ends in ((0, 16, 32), (0, 5, 32), (0, 32, 32)):
+        found = []
+        for start, stop in zip(ends, ends[1:], strict=False):
+            ctx = Plain(processes=2)
+            method = built("ce", ctx)
+            method.net.eval()  # without batch statistics, which each part would have of its own
+            method.step(Batch(x[start:stop], y[start:stop], torch.arange(start, stop), size), ctx)
+            found.append(ctx.gradients)
+        ctx = Plain()
+        method = built("ce", ctx)
+        method.net.eval()
+        method.step(BATCHES[0], ctx)
+        for one, two, expected in zip(*found, ctx.gradients, strict=True):
+            torch.testing.assert_close((one + two) / 2, expected, rtol=1e-5, atol=1e-7)
+
+
+OPTIMIZERS = {
+    "sgd": sgd,
+    "adamw": lambda net: AdamW(net.parameters(), lr=0.01, weight_decay=0.1),
+}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_saved_after_two_steps_and_continued_is_uninterrupted(name, optimizer):
+    ctx = Plain(OPTIMIZERS[optimizer])
+    whole, stopped, resumed = (built(name, ctx) for _ in range(3))
+    expected = stepped(whole, ctx, BATCHES)
+    first = stepped(stopped, ctx, BATCHES[:2])
+    state = copy.deepcopy((weights(stopped), *optimizer_tensors(stopped.optimizer, ""), stopped.state_dict()))
+    stepped(stopped, ctx, BATCHES)  # goes its own way, and must not matter
+
+    resumed.net.load_state_dict(state[0])
+    restore_optimizer(resumed.optimizer, state[1], state[2], "")
+    resumed.load_state_dict(state[3])
+    assert first + stepped(resumed, ctx, BATCHES[2:]) == expected
+    for key, value in weights(whole).items():
+        assert torch.equal(weights(resumed)[key], value), key
+
+
+def test_predictions_use_running_statistics_change_nothing_and_training_goes_on():
+    ctx = Plain()
+    method = built("ce", ctx)
+    stepped(method, ctx, BATCHES[:2])
+    before = copy.deepcopy(weights(method))
+    logits = method.predict(BATCHES[2].inputs)
+    assert not logits.requires_grad
+    singly = torch.cat([method.predict(row[None]) for row in BATCHES[2].inputs])
+    torch.testing.assert_close(logits, singly)
+    assert all(torch.equal(weights(method)[key], value) for key, value in before.items())
+    method.begin_epoch(1, ctx)
+    assert method.net.training
