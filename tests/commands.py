@@ -17,7 +17,17 @@ from typing import Any, NamedTuple
 import torch
 
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["antidote_learn.cli.reporters", "antidote_learn.training.predictions", "tests.commands"])
+SERVER.set_forkserver_preload(
+    [
+        "antidote_learn.cli.reporters",
+        "antidote_learn.training.predictions",
+        "antidote_learn.training.runs",
+        "pyarrow.parquet",
+        "sklearn.datasets",
+        "torch.profiler",
+        "tests.commands",
+    ]
+)
 
 
 class Done(NamedTuple):
@@ -63,10 +73,10 @@ class Command:
         path = Path(self._logs.name, stream)
         return path.read_text() if path.exists() else ""
 
-    def until(self, words: str) -> None:
-        """Waits for words on stderr."""
+    def until(self, words: str, *, times: int = 1) -> None:
+        """Waits until the words have come so many times on stderr."""
         deadline = time.monotonic() + 60
-        while words not in self._said("stderr"):
+        while self._said("stderr").count(words) < times:
             assert self._process.is_alive(), self._said("stderr")
             assert time.monotonic() < deadline, self._said("stderr")
             time.sleep(0.005)

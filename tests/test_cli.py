@@ -3,10 +3,14 @@
 import json
 import subprocess
 import sys
+import time
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from antidote_learn._version import __version__
+from tests import commands
 
 
 def antidote(*args: str) -> subprocess.CompletedProcess[str]:
@@ -69,3 +73,112 @@ def test_bad_input_is_one_line_on_stderr_and_exit_code_2(args, says):
     assert not done.stdout
     assert says in done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_help_is_quick():
+    def seconds() -> float:
+        start = time.perf_counter()
+        antidote("--help")
+        return time.perf_counter() - start
+
+    assert min(seconds() for _ in range(5)) < 0.6
+
+
+KINDS = ("methods", "data", "models", "protocols", "noise", "losses", "divergences")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_list_is_a_table_and_json(kind):
+    rows = json.loads(commands.antidote("list", kind, "--json").out)
+    assert rows
+    table = commands.antidote("list", kind)
+    assert (table.code, table.err) == (0, "")
+    lines = table.out.splitlines()[1:]  # below the heading
+    assert [line.startswith(row["name"]) for line, row in zip(lines, rows, strict=True)] == [True] * len(rows)
+
+
+def test_train_prints_json_on_stdout_and_words_on_stderr(tmp_path):
+    args = ("train", "digits", "--noise", "symmetric:0.4", "--method", "ce", "--epochs", "2", "--json")
+    done = antidote(*args, "--out", str(tmp_path / "run"))
+    assert done.returncode == 0, done.stderr
+    assert "training: epoch 2/2" in done.stderr
+    summary = json.loads(done.stdout)
+    assert {"method", "data", "noise", "accuracy", "epochs", "seconds", "out"} <= summary.keys()
+    assert (summary["method"], summary["data"], summary["epochs"]) == ("ce", "digits", 2)
+    assert summary["noise"]["spec"] == "symmetric:0.4"
+    assert summary["noise"]["realised"] == pytest.approx(0.4, abs=1e-3)
+    assert len(summary["noise"]["hash"]) == 64
+    assert 50 < summary["accuracy"]["last"] <= summary["accuracy"]["best"] <= 100
+    assert summary["accuracy"]["against"] == "clean"
+    assert summary["out"] == str(tmp_path / "run")
+    assert summary == json.loads((tmp_path / "run" / "summary.json").read_text())
+
+
+def test_quiet_leaves_nothing_but_the_data(tmp_path):
+    done = commands.antidote("train", "digits", "--epochs", 1, "--quiet", "--json", "--out", tmp_path / "run")
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out)["noise_rate"]["low"] <= json.loads(done.out)["noise_rate"]["rate"]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("table") / "data.csv"
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": draw.normal(size=200), "kind": draw.choice(["x", "y"], 200), "species": "cat"})
+    frame.loc[frame["a"] > 0, "species"] = "dog"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_a_hold_out_with_labels_as_given_is_no_accuracy(table, tmp_path):
+    args = ("train", table, "--label", "species", "--method", "ce", "--epochs", 3)
+    done = commands.antidote(*args, cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "agreement with the given labels" in done.out
+    assert "accuracy" not in done.out
+    (folder,) = (tmp_path / "runs").iterdir()  # the default name
+    assert json.loads((folder / "summary.json").read_text())["accuracy"]["against"] == "given"
+
+
+BAD = {
+    "unknown data": (["digit"], "accepted: a built-in name"),
+    "a missing file": (["nowhere.csv"], "nowhere.csv"),
+    "another kind of file": (["data.xlsx"], ".parquet"),
+    "unknown method": (["digits", "--method", "antidot"], "accepted: antidote, ce"),
+    "unknown parameter": (["digits", "--method", "antidote:kapa=1"], "kappa=..."),
+    "unknown divergence": (["digits", "--method", "antidote:divergence=tv"], "chi2"),
+    "unknown noise": (["digits", "--noise", "symetric:0.4"], "symmetric"),
+    "noise without a rate": (["digits", "--noise", "symmetric"], "symmetric"),
+    "noise beyond all": (["digits", "--noise", "symmetric:1.4"], "1.4"),
+    "unknown model": (["digits", "--model", "resnet"], "resnet34"),
+    "a model for images": (["TABLE", "--label", "species", "--model", "cnn8"], "mlp"),
+    "a module that is not there": (["digits", "--model", "nowhere.nets:net"], "nowhere"),
+    "unknown protocol": (["digits", "--protocol", "c10"], "c10-eps"),
+    "unknown schedule": (["digits", "--schedule", "linear"], "cosine"),
+    "unknown optimizer": (["digits", "--optimizer", "adam"], "sgd, adamw"),
+    "unknown column": (["TABLE", "--label", "specie"], "species"),
+    "no label column": (["TABLE"], "species"),
+    "unknown text column": (["TABLE", "--label", "species", "--text", "b"], "'b'"),
+    "a rate of words": (["digits", "--noise-rate", "some"], "'some'"),
+    "a rate of 1": (["digits", "--noise-rate", "1"], "[0, 1)"),
+    "a negative rate": (["digits", "--noise-rate", "-0.1"], "-0.1"),
+    "a rate and a budget": (["digits", "--noise-rate", "0.2", "--delta", "0.5"], "noise_rate=0.2 and delta=0.5"),
+    "a budget for a method without": (["digits", "--method", "ce", "--delta", "0.5"], "takes no delta"),
+    "an injected rate without noise": (["digits", "--noise-rate", "injected"], "--noise"),
+    "no epochs": (["digits", "--epochs", "0"], "epochs must be a whole number >= 1"),
+    "no number": (["digits", "--epochs", "many"], "'--epochs'"),
+    "an empty batch": (["digits", "--batch-size", "0"], "batch_size must be a whole number >= 1"),
+    "a rate of learning": (["digits", "--lr", "nan"], "lr must be a positive number"),
+    "a small subset": (["digits", "--subset", "5"], "subset of 5"),
+    "no devices": (["digits", "--devices", "0"], "devices must be a whole number >= 1"),
+    "unknown precision": (["digits", "--precision", "8"], "32, bf16, 16"),
+    "an option for tables": (["digits", "--label", "species"], "--label"),
+}
+
+
+@pytest.mark.parametrize(("args", "says"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_line_and_leaves_nothing_behind(args, says, table, tmp_path):
+    done = commands.antidote("train", *(table if arg == "TABLE" else arg for arg in args), cwd=tmp_path)
+    assert done.code == 2, done.err
+    assert says in done.complaint
+    assert not list(tmp_path.iterdir())

@@ -17,9 +17,10 @@ from antidote_learn.training.interrupts import Interrupted
 from antidote_learn.training.progress import Silent
 from tests.commands import Command, antidote
 
-MODEL, EPOCHS = "mlp:hidden=[512,512]", 10
+MODEL, EPOCHS = "mlp:hidden=[512,512]", 6
 ARGS = ("train", "digits", "--noise", "symmetric:0.4", "--model", MODEL, "--epochs", EPOCHS)
-MOMENTS = (np.arange(5) + np.random.default_rng(0).random(5)) / 5  # one in every fifth of a run
+LINES = 2 * 6 + EPOCHS  # one for each epoch, of the halves and of the training
+MOMENTS = (np.arange(5) + np.random.default_rng(0).random(5)) / 5 * LINES  # one in every fifth of a run, in epochs
 
 
 def numbers(folder: Path) -> dict[str, object]:
@@ -69,12 +70,13 @@ def checkpoint_of(folder: Path, stage: str) -> dict[str, object]:
         return json.loads(stored.metadata()["state"])["progress"]
 
 
-@pytest.mark.parametrize("moment", MOMENTS.round(3))
+@pytest.mark.parametrize("moment", MOMENTS.round(2))
 def test_killed_at_a_random_moment(whole, moment, tmp_path):
-    command = Command(*ARGS, "--out", tmp_path / "run", "--quiet")
-    time.sleep(moment * whole.seconds)
+    command = Command(*ARGS, "--out", tmp_path / "run")
+    command.until(": epoch ", times=int(moment))
+    time.sleep(moment % 1 * whole.seconds / LINES)
     command.signal(signal.SIGKILL)
-    command.wait()
+    assert command.wait().code == -signal.SIGKILL
     assert continued(tmp_path / "run") == whole.numbers
 
 
@@ -119,7 +121,7 @@ class Stopper(Silent):
 
 @pytest.mark.parametrize(
     ("name", "epoch", "file"),
-    [("noise rate, half 1 of 2", 1, "half1"), ("noise rate, half 2 of 2", 5, "half2"), ("training", 3, "training")],
+    [("noise rate, half 1 of 2", 1, "half1"), ("noise rate, half 2 of 2", 5, "half2"), ("training", 2, "training")],
 )
 def test_stopped_inside_an_epoch(whole, name, epoch, file, tmp_path):
     before = signal.getsignal(signal.SIGINT)
@@ -135,8 +137,8 @@ def test_stopped_inside_an_epoch(whole, name, epoch, file, tmp_path):
 
 def test_a_second_ctrl_c_ends_a_run_at_once(whole, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        in_process(tmp_path, reporter=Stopper("training", 3, times=2))
-    assert (checkpoint_of(tmp_path, "training")["epoch"], checkpoint_of(tmp_path, "training")["step"]) == (3, 0)
+        in_process(tmp_path, reporter=Stopper("training", 2, times=2))
+    assert (checkpoint_of(tmp_path, "training")["epoch"], checkpoint_of(tmp_path, "training")["step"]) == (2, 0)
     in_process(tmp_path, resume=True)
     assert numbers(tmp_path) == whole.numbers
 
@@ -193,13 +195,14 @@ def test_a_second_process_on_the_folder_is_refused(whole, tmp_path):
 
 def test_a_full_disk_leaves_the_last_checkpoint(whole, tmp_path):
     with pytest.raises(Interrupted):
-        in_process(tmp_path, reporter=Stopper("training", 3))
-    kept = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        in_process(tmp_path, reporter=Stopper("training", 2))
+    kept = (tmp_path / "checkpoint" / "training.safetensors").read_bytes()
     done = antidote(*ARGS, "--out", tmp_path, "--resume", largest_file=100_000)
     assert done.code == 1
     assert "cannot write" in done.complaint
     assert "safetensors" in done.complaint
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == kept
+    assert (tmp_path / "checkpoint" / "training.safetensors").read_bytes() == kept
+    assert not list(tmp_path.rglob("*.part"))
     assert continued(tmp_path) == whole.numbers
 
 

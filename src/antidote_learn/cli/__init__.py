@@ -144,8 +144,10 @@ def predict(
 ) -> None:
     """Predict labels and probabilities with a trained run."""
     with _failures():
-        from antidote_learn.training.predictions import predicted, write_predictions
+        from antidote_learn.training.predictions import check_target, predicted, write_predictions
 
+        if out is not None:
+            check_target(out)
         table = predicted(run, data, which=which, root=data_root)
         if out is None:
             typer.echo(table.to_csv(index=False), nl=False)

@@ -1,6 +1,7 @@
 """What can be chosen by name."""
 
 import math
+import sys
 from collections.abc import Callable
 
 Value = str | float | bool | None
@@ -93,14 +94,15 @@ LISTS: dict[str, Callable[[], list[Row]]] = {
 
 
 def print_table(rows: list[Row]) -> None:
-    """On stdout."""
+    """On stdout; a row is one line where it is not a terminal, which alone has a width."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(*(column.replace("_", " ") for column in rows[0]), box=None, pad_edge=False, header_style="bold")
+    table.columns[0].no_wrap = True
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 1000).print(table)
 
 
 def _cell(value: Value) -> str:

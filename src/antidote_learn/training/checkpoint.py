@@ -70,7 +70,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], state: Any) -> None
 
 
 def _in_order(content: bytes) -> bytes:
-    """The same safetensors file with a sorted header: as it is saved, its order differs from one process to the next."""
+    """The same safetensors file with a sorted header, whose order would differ from one process to the next."""
     end = 8 + int.from_bytes(content[:8], "little")
     header = json.dumps(json.loads(content[8:end]), sort_keys=True, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)  # numbers stay aligned

@@ -95,13 +95,13 @@ class Engine:
         if self.device.type == "cuda":
             torch.cuda.manual_seed(number + self.rank)
 
-    def any(self, flag: bool) -> bool:
-        """Whether the flag is up in any process."""
+    def largest(self, number: int) -> int:
+        """The largest of the processes' numbers."""
         if self.processes == 1:
-            return flag
-        raised = torch.tensor(int(flag), device=self.device)
-        dist.all_reduce(raised)
-        return bool(raised.item())
+            return number
+        largest = torch.tensor(number, device=self.device)
+        dist.all_reduce(largest, dist.ReduceOp.MAX)
+        return int(largest.item())
 
     def total(self, numbers: Tensor) -> Tensor:
         """The sum over processes."""

@@ -76,7 +76,12 @@ def _run(trainer: Trainer, job: Job) -> None:
         parse_schedule(spec.schedule, epochs=spec.schedule_epochs),
         job.folder / "checkpoint" / "training.safetensors",
     )
-    progress = trainer.fit(stage, method, lambda progress, record: _evaluated(trainer, job, method, progress, record))
+    progress = trainer.fit(
+        stage,
+        method,
+        lambda progress, record: _evaluated(trainer, job, method, progress, record),
+        lambda progress: _write_metrics(job.folder, progress),
+    )
     scores = trainer.score(next(iter(method.parts.values()))[0])
     if trainer.engine.rank == 0:
         _write_results(trainer, job, method, progress, scores, rate)
@@ -100,18 +105,20 @@ def _with_rate(method: MethodSpec, rate: dict[str, Any] | None) -> MethodSpec:
 
 
 def _evaluated(trainer: Trainer, job: Job, method: Method, progress: Progress, record: dict[str, Any]) -> None:
-    """Adds the epoch's figures, keeps the best epoch's model, and brings metrics.jsonl up to date."""
+    """Adds the epoch's figures, and keeps the best epoch's weights."""
     data = job.data
     logits = outputs(method.predict, data.test_rows, data.preparation, trainer.engine, workers=job.settings.workers)
     labels = torch.from_numpy(data.test_labels)
     record["top1"] = hits(logits, labels, top=1)
     if trainer.classes > 5:
         record["top5"] = hits(logits, labels, top=5)
-    if trainer.engine.rank == 0:
-        if record["top1"] > max((earlier["top1"] for earlier in progress.records[:-1]), default=-1.0):
-            write_tensors(job.folder / "model" / "best.safetensors", _weights(method), {"epoch": record["epoch"]})
-        lines = "".join(json.dumps(line) + "\n" for line in progress.records)
-        write_bytes(job.folder / "metrics.jsonl", lines.encode())
+    if record["top1"] > max((earlier["top1"] for earlier in progress.records[:-1]), default=-1.0):
+        progress.extra = {name: tensor.detach().cpu().clone() for name, tensor in _weights(method).items()}
+
+
+def _write_metrics(folder: Path, progress: Progress) -> None:
+    lines = "".join(json.dumps(line) + "\n" for line in progress.records)
+    write_bytes(folder / "metrics.jsonl", lines.encode())
 
 
 def _weights(method: Method) -> dict[str, Tensor]:
@@ -124,13 +131,19 @@ def _write_results(
     trainer: Trainer, job: Job, method: Method, progress: Progress, scores: Scores, rate: dict[str, Any] | None
 ) -> None:
     """Model, samples, summary; `done` last."""
-    folder = job.folder
+    folder, best = job.folder, _best(progress)
     write_tensors(folder / "model" / "last.safetensors", _weights(method), {"epoch": progress.epoch})
+    write_tensors(folder / "model" / "best.safetensors", progress.extra, {"epoch": best["epoch"]})
     write_model(folder / "model", job.spec, job.data)
     with replacing(folder / "samples.parquet") as temporary:
         samples_table(job.data, scores, method).to_parquet(temporary, index=False)
     write_json(folder / "summary.json", summary(job, progress, rate))
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
+
+
+def _best(progress: Progress) -> dict[str, Any]:
+    """The record of the first epoch with the highest figure on the test samples."""
+    return max(progress.records, key=lambda record: record["top1"])
 
 
 def samples_table(data: Prepared, scores: Scores, method: Method) -> pd.DataFrame:
@@ -175,17 +188,16 @@ def relaxed_over_all(losses: Tensor, method: Method) -> Relaxed | None:
 
 def summary(job: Job, progress: Progress, rate: dict[str, Any] | None) -> dict[str, Any]:
     """What `--json` prints."""
-    data, figures = job.data, [record["top1"] for record in progress.records]
-    best = int(np.argmax(figures))
+    data, last, best = job.data, progress.records[-1], _best(progress)
     accuracy = {
-        "last": figures[-1],
-        "best": figures[best],
-        "best_epoch": best + 1,
+        "last": last["top1"],
+        "best": best["top1"],
+        "best_epoch": best["epoch"],
         "against": "clean" if data.test_is_clean else "given",
         "selection": "the best epoch is the one with the highest figure on the test samples themselves: optimistic",
     }
-    if "top5" in progress.records[-1]:
-        accuracy["last_top5"] = progress.records[-1]["top5"]
+    if "top5" in last:
+        accuracy["last_top5"] = last["top5"]
     return {
         "method": job.spec.method,
         "data": job.spec.data,

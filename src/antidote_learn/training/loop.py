@@ -35,8 +35,8 @@ from antidote_learn.training.interrupts import Interrupted, interrupted
 from antidote_learn.training.progress import Reporter
 from antidote_learn.training.schedules import learning_rate
 
-SAVE_SECONDS = 300.0  # how often a long epoch is saved before its end
-REPORT_SECONDS = 0.1
+SAVE_SECONDS = 5.0  # a checkpoint is written no more often than this,
+SAVE_SHARE = 0.02  # and takes no more of the time than this
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Trainer:
         self.engine, self.data, self.settings, self.reporter = engine, data, settings, reporter
         self.processes, self.classes, self.samples = engine.processes, len(data.classes), len(data.labels)
         self._labels = torch.from_numpy(data.labels)
-        self._stage, self._networks = 0, 0
+        self._stage, self._networks, self._next_save = 0, 0, 0.0
 
     def network(self) -> tuple[nn.Module, Optimizer]:
         """A new network and its optimiser; the weights depend on the seed, the stage and the number of the call."""
@@ -134,6 +134,7 @@ class Trainer:
         stage: Stage,
         method: Method,
         after_epoch: Callable[[Progress, dict[str, Any]], None],
+        after_save: Callable[[Progress], None] = lambda progress: None,
     ) -> Progress:
         """Trains a stage to its end, from its checkpoint if there is one.
 
@@ -141,6 +142,7 @@ class Trainer:
             stage: What to train.
             method: How.
             after_epoch: Adds figures to an epoch's record, and tensors to `Progress.extra`.
+            after_save: Called in the first process when a checkpoint was written.
 
         Raises:
             Interrupted: The user stopped it; the checkpoint holds all of it.
@@ -150,49 +152,44 @@ class Trainer:
         method.build(self)
         progress = self._restored(stage, method)
         self.reporter.stage(stage.name, epochs=stage.epochs, done=progress.epoch)
+        self._next_save = time.perf_counter() + SAVE_SECONDS
+
+        def save() -> None:
+            self._save(stage, method, progress, after_save)
+
         while progress.epoch < stage.epochs:
-            self._epoch(stage, method, progress, after_epoch)
+            self._epoch(stage, method, progress, save)
+            after_epoch(progress, progress.records[-1])
+            if progress.epoch == stage.epochs or self.engine.largest(self._asked()):
+                save()
+            self.reporter.epoch(progress.records[-1])
         return progress
 
-    def _epoch(
-        self,
-        stage: Stage,
-        method: Method,
-        progress: Progress,
-        after_epoch: Callable[[Progress, dict[str, Any]], None],
-    ) -> None:
+    def _asked(self) -> int:
+        """2 if the user asked to stop, 1 if a checkpoint is due, else 0."""
+        return 2 if interrupted() else int(time.perf_counter() >= self._next_save)
+
+    def _epoch(self, stage: Stage, method: Method, progress: Progress, save: Callable[[], None]) -> None:
         """One epoch, or what is left of it."""
         if progress.step == 0:
             index = method.begin_epoch(progress.epoch, self).index
             progress.plan = None if index is None else torch.from_numpy(index)
-        clock = saved = time.perf_counter()
-        elapsed = progress.seconds
-        seen, total = 0, 0
+        clock = time.perf_counter() - progress.seconds
         for batch, seen, total in self._batches(stage, method, progress):
             stats = self._step(method, batch, progress.epoch)
             _add(progress.sums, batch.total, {"loss": stats.loss, **stats.numbers})
             progress.step += 1
-            progress.seconds = elapsed + time.perf_counter() - clock
+            progress.seconds = time.perf_counter() - clock
             self.reporter.step(epoch=progress.epoch, samples=seen, total=total)
-            stop = self.engine.any(interrupted())
-            if stop or time.perf_counter() - saved > SAVE_SECONDS:
-                self._save(stage, method, progress)
-                saved = time.perf_counter()
-            if stop:
+            asked = self.engine.largest(self._asked())
+            if asked:
+                save()
+            if asked > 1:
                 raise Interrupted
-        record = self._record(stage, progress)
+        progress.records.append(self._record(stage, progress))
+        progress.epoch, progress.step, progress.seconds = progress.epoch + 1, 0, 0.0
+        progress.sums, progress.plan = {}, None
         self.engine.align(unwrapped(next(iter(method.parts.values()))[0]))
-        progress.records.append(record)
-        progress.epoch, progress.step, progress.sums, progress.seconds, progress.plan = (
-            progress.epoch + 1,
-            0,
-            {},
-            0.0,
-            None,
-        )
-        after_epoch(progress, record)
-        self._save(stage, method, progress)
-        self.reporter.epoch(record)
 
     def _step(self, method: Method, batch: Batch, epoch: int) -> StepStats:
         try:
@@ -249,12 +246,16 @@ class Trainer:
             numbers = (total / self.processes).tolist()
         return dict(zip(sums, numbers, strict=True))
 
-    def _save(self, stage: Stage, method: Method, progress: Progress) -> None:
+    def _save(self, stage: Stage, method: Method, progress: Progress, after_save: Callable[[Progress], None]) -> None:
         """Writes the checkpoint, in the first process; the others wait for it."""
+        start = time.perf_counter()
         progress.sums = self._averaged(progress.sums)
         if self.engine.rank == 0:
             write_tensors(stage.checkpoint, *_state(method, progress))
+            after_save(progress)
         self.engine.barrier()
+        now = time.perf_counter()
+        self._next_save = now + max(SAVE_SECONDS, (now - start) / SAVE_SHARE)
 
     def _restored(self, stage: Stage, method: Method) -> Progress:
         if not stage.checkpoint.exists():

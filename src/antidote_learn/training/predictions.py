@@ -25,10 +25,16 @@ def predicted(folder: Path, data: str, *, which: str, root: Any) -> pd.DataFrame
     return pd.concat([table, each], axis=1)
 
 
-def write_predictions(table: pd.DataFrame, path: Path) -> None:
-    """A .csv or .parquet file, whole or not at all."""
+def check_target(path: Path) -> None:
+    """Says what is wrong with the name of a file of predictions, before they are made."""
     if path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"predictions are written as {' or '.join(SUFFIXES)}, got {path.name!r}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}; make it first")
+
+
+def write_predictions(table: pd.DataFrame, path: Path) -> None:
+    """A .csv or .parquet file, whole or not at all."""
     with replacing(path) as temporary:
         if path.suffix.lower() == ".csv":
             table.to_csv(temporary, index=False)

@@ -113,6 +113,13 @@ def train(
         FileNotFoundError: Missing data.
         Interrupted: Ctrl-C; the folder can be continued.
         RunFailed: Training broke down.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     run = train("iris", noise="symmetric:0.2", noise_rate=0.2, epochs=20, out=folder)
+        >>> run.classes
+        ('setosa', 'versicolor', 'virginica')
     """
     reporter = reporter or Silent()
     chosen = with_budget(
@@ -208,6 +215,14 @@ def load(folder: str | Path, *, which: str = "last", model: nn.Module | None = N
         folder: The run's folder.
         which: The "last" epoch's model or the "best" one's.
         model: The network, where the run was given an object that cannot be made again from its name.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     run = train("iris", method="ce", epochs=20, out=folder)
+        ...     again = load(folder)
+        >>> again.predict([[5.0, 3.4, 1.5, 0.2]])
+        array(['setosa'], dtype='<U10')
     """
     return Run.read(Path(folder), which=which, model=model)
 
