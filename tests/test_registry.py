@@ -26,7 +26,7 @@ from antidote_learn.registry import (
     protocols,
     with_budget,
 )
-from antidote_learn.training.runs import OPTIMIZERS
+from antidote_learn.training.runs import OPTIMIZERS, train
 from antidote_learn.training.schedules import parse_schedule
 
 # --- the grammar of methods ------------------------------------------------------------------------------------------
@@ -148,6 +148,12 @@ def test_a_method_that_forgets_nothing_takes_no_budget():
     for key in BUDGETS:
         with pytest.raises(ValueError, match=f"method 'ce' takes no {key}: leave it out"):
             with_budget(parse_method("ce"), {key: 0.2})
+
+
+def test_a_rate_that_is_no_number_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ValueError, match="noise_rate must be auto, injected or a number"):
+        train("iris", noise_rate="automatic", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 # --- every method ----------------------------------------------------------------------------------------------------

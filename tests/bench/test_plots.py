@@ -142,6 +142,13 @@ def test_a_run_without_a_wrong_label_says_nothing_of_them():
     assert "wrong" not in " ".join(words(drawn(plots.draw_threshold, run)))
 
 
+def test_losses_that_are_all_the_same_can_be_drawn():
+    run = finished(np.zeros(20), np.arange(20) < 5, method="antidote:noise_rate=0.3:kappa=0")
+    assert drawn(plots.draw_losses, run).patches
+    for draw in (plots.draw_weights, plots.draw_threshold):
+        assert "0 % of right labels, 0 % of wrong labels" in words(drawn(draw, run))[0]
+
+
 @pytest.fixture
 def figures(monkeypatch):
     """Figures by file name, instead of files."""
@@ -161,6 +168,13 @@ def test_curves_have_a_panel_for_each_figure_with_its_last_value(figures, tmp_pa
     assert [axis.get_title("left") for axis in axes] == ["Test accuracy", "Temperature", "Forgotten in a batch"]
     assert [words(axis) for axis in axes] == [["61.2 %"], ["1.5"], ["20.0 %"]]
     assert "ANTIDOTE on mine.csv, noise symmetric:0.3" in figures["curves.png"].get_suptitle()
+
+
+def test_an_epoch_without_a_temperature_is_left_out(figures, tmp_path):
+    run = mixed()
+    run.metrics.loc[1, "temperature"] = np.nan
+    plots.draw_figures(run, tmp_path)
+    assert words(figures["curves.png"].axes[1]) == ["2"]
 
 
 def test_agreement_is_not_called_accuracy(figures, tmp_path):

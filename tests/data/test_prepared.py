@@ -106,9 +106,11 @@ def test_few_samples_of_many_classes_are_held_out_all_the_same():
     assert (len(found.labels), len(found.test_labels)) == (16, 4)
 
 
-def test_a_subset_is_held_out_from_and_keeps_its_positions():
-    found = ready(PLAIN, subset=100)
-    assert (len(found.labels), len(found.test_labels)) == (80, 20)
+def test_a_subset_is_of_what_was_not_held_out_and_keeps_its_positions():
+    found, whole = ready(PLAIN, subset=100), ready(PLAIN)
+    assert (len(found.labels), len(found.test_labels)) == (100, 80)
+    assert np.array_equal(found.test_labels, whole.test_labels)
+    assert set(found.index) < set(whole.index)
     assert np.array_equal(rows_of(found), found.index)
 
 

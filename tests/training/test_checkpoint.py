@@ -1,6 +1,7 @@
 """Files of a run: whole or not at all, the state of optimisers there and back, damage, and the lock."""
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from antidote_learn.training.checkpoint import (
     write_json,
     write_tensors,
 )
+from antidote_learn.training.runs import train
 
 # --- whole or not at all ---------------------------------------------------------------------------------------------
 
@@ -178,6 +180,18 @@ def test_a_file_of_a_later_format_asks_for_its_package(tmp_path):
         read_tensors(tmp_path / "file")
 
 
+def test_all_that_a_run_writes_is_strict_json_though_its_temperature_is_infinite(tmp_path):
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    train("iris", noise_rate=0.0, epochs=1, out=tmp_path)
+    texts = [path.read_text() for path in tmp_path.rglob("*.json")]
+    texts += (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert len(texts) == 4
+    for text in texts:
+        json.loads(text, parse_constant=refuse)
+
+
 def test_a_missing_file_is_a_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_tensors(tmp_path / "none")
@@ -210,7 +224,7 @@ def fresh(seed: int) -> nn.Module:
         return nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
 
 
-def train(net, optimizer, batches) -> None:
+def take_steps(net, optimizer, batches) -> None:
     for x, y in batches:
         optimizer.zero_grad()
         F.cross_entropy(net(x), y).backward()
@@ -220,9 +234,9 @@ def train(net, optimizer, batches) -> None:
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_saved_after_two_steps_and_continued_is_uninterrupted(tmp_path, name):
     whole, stopped, resumed = fresh(0), fresh(0), fresh(1)
-    train(whole, OPTIMIZERS[name](whole.parameters()), BATCHES)
+    take_steps(whole, OPTIMIZERS[name](whole.parameters()), BATCHES)
     optimizer = OPTIMIZERS[name](stopped.parameters())
-    train(stopped, optimizer, BATCHES[:2])
+    take_steps(stopped, optimizer, BATCHES[:2])
     tensors, numbers = optimizer_tensors(optimizer, "optimizer.")
     write_tensors(tmp_path / "file", tensors | {f"net.{k}": v for k, v in stopped.state_dict().items()}, numbers)
 
@@ -230,7 +244,7 @@ def test_saved_after_two_steps_and_continued_is_uninterrupted(tmp_path, name):
     restore_network(resumed, tensors, "net.", tmp_path / "file")
     optimizer = OPTIMIZERS[name](resumed.parameters())
     restore_optimizer(optimizer, tensors, numbers, "optimizer.")
-    train(resumed, optimizer, BATCHES[2:])
+    take_steps(resumed, optimizer, BATCHES[2:])
     for key, value in whole.state_dict().items():
         assert torch.equal(resumed.state_dict()[key], value), key
 
@@ -240,7 +254,7 @@ def test_an_optimiser_that_has_not_stepped_has_nothing_to_save():
     optimizer = OPTIMIZERS["adamw"](net.parameters())
     assert optimizer_tensors(optimizer, "a.") == ({}, {})
     restore_optimizer(optimizer, {}, {}, "a.")
-    train(net, optimizer, BATCHES[:1])
+    take_steps(net, optimizer, BATCHES[:1])
 
 
 def test_optimisers_are_told_apart_by_their_prefix():
@@ -248,7 +262,7 @@ def test_optimisers_are_told_apart_by_their_prefix():
     optimizers = [OPTIMIZERS["sgd"](net.parameters()) for net in nets]
     tensors = {}
     for number, (net, optimizer) in enumerate(zip(nets, optimizers, strict=True)):
-        train(net, optimizer, BATCHES)
+        take_steps(net, optimizer, BATCHES)
         tensors |= optimizer_tensors(optimizer, f"{number}.optimizer.")[0]
     for number, (net, optimizer) in enumerate(zip(nets, optimizers, strict=True)):
         copy = OPTIMIZERS["sgd"](net.parameters())
@@ -261,7 +275,7 @@ def test_optimisers_are_told_apart_by_their_prefix():
 def test_the_learning_rate_is_the_new_optimisers_own():
     net = fresh(0)
     old, new = SGD(net.parameters(), lr=0.1, momentum=0.9), SGD(net.parameters(), lr=0.7, momentum=0.9)
-    train(net, old, BATCHES)
+    take_steps(net, old, BATCHES)
     restore_optimizer(new, *optimizer_tensors(old, ""), "")
     assert new.param_groups[0]["lr"] == 0.7
 

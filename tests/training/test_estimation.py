@@ -11,7 +11,7 @@ from antidote_learn.data.sources import load_named
 from antidote_learn.training import estimation
 from antidote_learn.training.engine import Engine
 from antidote_learn.training.estimation import WARM_UP, estimated_rate
-from antidote_learn.training.interrupts import Interrupted, gently
+from antidote_learn.training.interrupts import Interrupted, gently, interrupted, shared_flag
 from antidote_learn.training.loop import Settings, Trainer
 from antidote_learn.training.progress import Silent
 
@@ -152,3 +152,13 @@ def test_interrupted_in_either_half_and_continued_it_is_the_same(tmp_path, unint
 
 def test_the_estimate_is_a_function_of_the_seed(tmp_path, uninterrupted):
     assert estimated(trainer_on("digits", "symmetric:0.4"), folder_in(tmp_path)) == uninterrupted
+
+
+def test_a_run_after_one_that_was_stopped_is_not_stopped():
+    with gently():
+        flag = shared_flag()
+        signal.raise_signal(signal.SIGINT)
+        assert interrupted()
+        assert flag.value
+    with gently():
+        assert not interrupted()

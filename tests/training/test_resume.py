@@ -72,18 +72,19 @@ def checkpoint_of(folder: Path, stage: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("moment", MOMENTS.round(2))
 def test_killed_at_a_random_moment(whole, moment, tmp_path):
-    command = Command(*ARGS, "--out", tmp_path / "run")
+    command = Command(*ARGS, "--out", tmp_path / "run", saves_often=True)
     command.until(": epoch ", times=int(moment))
     time.sleep(moment % 1 * whole.seconds / LINES)
     command.signal(signal.SIGKILL)
     assert command.wait().code == -signal.SIGKILL
+    assert list((tmp_path / "run" / "checkpoint").glob("*.safetensors"))
     assert continued(tmp_path / "run") == whole.numbers
 
 
 def test_killed_again_and_again_between_two_files(whole, tmp_path):
     """The n-th process is killed before it renames its n-th file, until one comes through."""
     for number in range(1, 40):
-        done = antidote(*ARGS, "--out", tmp_path, "--resume", dies_at=number)
+        done = antidote(*ARGS, "--out", tmp_path, "--resume", dies_at=number, saves_often=True)
         if done.code != -signal.SIGKILL:
             break
         assert len(list(tmp_path.rglob("*.part"))) == 1  # the file itself; those of earlier processes are gone
@@ -138,7 +139,7 @@ def test_stopped_inside_an_epoch(whole, name, epoch, file, tmp_path):
 def test_a_second_ctrl_c_ends_a_run_at_once(whole, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         in_process(tmp_path, reporter=Stopper("training", 2, times=2))
-    assert (checkpoint_of(tmp_path, "training")["epoch"], checkpoint_of(tmp_path, "training")["step"]) == (2, 0)
+    assert not (tmp_path / "checkpoint" / "training.safetensors").exists()
     in_process(tmp_path, resume=True)
     assert numbers(tmp_path) == whole.numbers
 

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from antidote_learn._types import FADED
 from antidote_learn.core.budgets import delta_from_rate
 from antidote_learn.core.divergences import CHI2, KL, Divergence
 from antidote_learn.core.relaxation import relax
@@ -88,7 +89,8 @@ def draw_weights(axis: Axes, run: Run) -> None:
     solved, wrong = _relaxed(run, KL), _wrong(run.samples)
     weights = solved.weights.numpy()
     _histograms(axis, weights, wrong, np.linspace(0.0, max(float(weights.max()), 1.0) * 1.02, 52))
-    _title(axis, f"Weights after training with {_method(run)}", f"forgotten (< 0.05): {_shares(weights < 0.05, wrong)}")
+    note = f"forgotten (< {FADED}): {_shares(weights < FADED, wrong)}"
+    _title(axis, f"Weights after training with {_method(run)}", note)
     axis.set(xlabel="weight of a training sample (mean 1)", xlim=(0.0, None))
 
 
@@ -97,7 +99,7 @@ def draw_threshold(axis: Axes, run: Run) -> None:
     solved, losses, wrong = _relaxed(run, CHI2), _losses(run.samples), _wrong(run.samples)
     assert solved.rho is not None  # every divergence but KL has one
     scores = -(losses + float(solved.rho))
-    low, high = min(float(scores.min()), 0.0), max(float(scores.max()), 0.0)
+    low, high = min(float(scores.min()), 0.0), max(float(scores.max()), 1e-6)
     _histograms(axis, scores, wrong, _with_edge_at_zero(low, high))
     axis.set(xlim=(low, high + 0.1 * (high - low)), ylim=(FEWEST, 3.0 * axis.get_ylim()[1]))  # room for the words
     axis.axvspan(low, 0.0, color="0.95", zorder=0)
@@ -113,7 +115,7 @@ def draw_threshold(axis: Axes, run: Run) -> None:
 
 def _with_edge_at_zero(low: float, high: float) -> NDArray[np.float64]:
     """About 55 equal bins, none of which straddles the threshold."""
-    width = max(high - low, 1e-9) / 55
+    width = (high - low) / 55
     return width * np.arange(np.floor(low / width), np.ceil(high / width) + 1)
 
 
@@ -142,7 +144,8 @@ def _curves(run: Run) -> Figure:
 
 
 def _line(axis: Axes, epochs: NDArray[Any], values: NDArray[np.float64], title: str, form: str) -> None:
-    """One curve with its last value written at its end."""
+    """One curve with its last value written at its end; epochs without a value are left out."""
+    epochs, values = (numbers[np.isfinite(values)] for numbers in (epochs, values))
     axis.plot(epochs, values, color=RIGHT, lw=1.8, marker="o", ms=4, markevery=[-1])
     axis.annotate(
         form.format(values[-1]), (epochs[-1], values[-1]), (7, 0), textcoords="offset points",

@@ -208,15 +208,15 @@ class DeviceSample:
 
     def integrate(self, terms: Terms) -> list[torch.Tensor]:
         """The integral of every array that ``terms`` gives, times its power of the loss, under the measure."""
-        return [(array * self._masses[power]).sum() for array, power in terms(torch, self.x)]
+        return [(array * self._masses[power]).sum(-1) for array, power in terms(torch, self.x)]
 
     def moments(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The integrals of x, x^2 and x^3."""
         return tuple(self.integrate(_raised))  # type: ignore[return-value]
 
     def tilted(self, back: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """With g = exp(back x): the integrals of g - 1, g x, g x^2 and g x^3."""
-        return tuple(self.integrate(_tilt(back)))  # type: ignore[return-value]
+        """With g = exp(back x): the integrals of g - 1, g x, g x^2 and g x^3; of several ``back`` (G,) each (G,)."""
+        return tuple(self.integrate(_tilt(back.unsqueeze(-1) if back.dim() else back)))  # type: ignore[return-value]
 
     def smallest_positive(self) -> torch.Tensor:
         """The smallest shifted loss that is not zero."""

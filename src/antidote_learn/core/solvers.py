@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
-from antidote_learn.core.arrays import CHUNK, HostSample, Sample, Scalar
+from antidote_learn.core.arrays import CHUNK, DeviceSample, HostSample, Sample, Scalar
 from antidote_learn.core.budgets import log_marginal_price, penalty_value, rate_of
 from antidote_learn.core.divergences import CHI2, KL
 from antidote_learn.core.points import (
@@ -33,7 +34,8 @@ OFF_FLOOR = 1e-5  # closer to the floor than this every step is evaluated
 MASS_TOLERANCE = 500.0  # of the mean weight, in units of the last place
 STALLED = 2.0  # relative width of a bracket of the shift in which digits have run out, likewise
 HOST_LIMIT = 400
-DEVICE_KL, DEVICE_KL_COLD, DEVICE_POWER, DEVICE_NESTED = 12, 16, 40, 96  # a device loop never stops early
+DEVICE_KL, DEVICE_KL_PENALTY, DEVICE_POWER, DEVICE_NESTED = 4, 16, 40, 96  # a device loop never stops early
+SECTIONS, CUTS = 2, 16  # how often, and into how many parts, a device cuts the bracket of KL before
 THIN_ABOVE, THIN_TO, THIN_BY = 2 * CHUNK, CHUNK, 64
 DEPTH = 40.0  # how far below the smallest gap between two losses log t may fall when kappa = 0
 SMALL_BUDGET = 1e-4  # below it the explicit D_f of a power family has lost too many digits
@@ -82,7 +84,9 @@ def _step(
     return select(done, v, following), (low, high, limit), done
 
 
-def _find(problem: Problem, search: Search, evaluate: Callable[[Scalar], Point], length: int = DEVICE_KL_COLD) -> Point:
+def _find(
+    problem: Problem, search: Search, evaluate: Callable[[Scalar], Point], length: int = DEVICE_KL_PENALTY
+) -> Point:
     """Runs a search whose points are explicit; ``length`` is that of a loop that cannot stop early."""
     ops, floor = problem.sample, search.floor
     v, bracket = ops.at_least(search.start, floor), (floor - 1.0, search.high, ops.scalar(math.inf))
@@ -186,7 +190,9 @@ def _solve_kl(
     """
     ops, missing = problem.sample, problem.missing
     v, bracket = ops.at_least(start, floor), (floor - 1.0, high, ops.scalar(math.inf))
-    for _ in range(HOST_LIMIT if ops.eager else DEVICE_KL if problem.kappa > 0.0 else DEVICE_KL_COLD):
+    if isinstance(ops, DeviceSample):
+        v, bracket = _sectioned(ops, missing, budget + cost, floor, high)
+    for _ in range(HOST_LIMIT if ops.eager else DEVICE_KL):
         log_z, mean, divergence, slope, bend = kl_moments(ops, missing, ops.exp(v))
         used, before = ops.at_least(divergence - cost, ops.tiny), v
         slope = slope / used
@@ -196,6 +202,21 @@ def _solve_kl(
         if near > 0.0 and bracket[2] <= 0.5 * near and v > floor + OFF_FLOOR:
             return Point(ops.exp(v), log_z - 1.0 + mean * (v - before), 1.0, divergence, slope, mean, 1.0)
     return kl_point(problem, ops.exp(v))
+
+
+def _sectioned(
+    sample: DeviceSample, missing: Scalar, budget: Scalar, floor: Scalar, high: Scalar
+) -> tuple[Scalar, Bracket]:
+    """(start, bracket) of KL from D at evenly spaced log t, all at once: what a loop that cannot stop early needs."""
+    steps = torch.arange(CUTS, dtype=floor.dtype, device=floor.device)
+    low, width = floor, high - floor
+    for _ in range(SECTIONS):
+        width = width / CUTS
+        divergence = kl_moments(sample, missing, torch.exp(low + steps * width))[2]
+        low = low + width * torch.clamp((divergence > budget).sum() - 1, min=0)
+    at_floor = low <= floor
+    bracket = (sample.select(at_floor, floor - 1.0, low), low + width, sample.scalar(math.inf))
+    return sample.select(at_floor, floor, low + 0.5 * width), bracket
 
 
 def _warm(problem: Problem, budget: Scalar) -> tuple[Scalar, Scalar]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def open_data(
         return load_named(name, root=root, download=download, progress=progress)
     if path.is_dir():
         _refuse(name, label=label, text=text)
-        return read_folder(path, strict=strict, test=test, progress=progress)
+        arrays = read_folder(path, strict=strict, test=test, progress=progress)
+        return replace(arrays, name=f"{arrays.name}/")  # never a built-in name, whose protocol and noise are its own
     if name.lower().endswith(".npz"):
         _refuse(name, label=label, text=text, test=test)
         return read_npz(path)

@@ -73,7 +73,7 @@ def prepare(
     root: Any = None,
     workers: int = 2,
 ) -> Prepared:
-    """Subset, hold-out, noise and encoding, in this order.
+    """Hold-out, subset, noise and encoding, in this order.
 
     Args:
         arrays: The data set.
@@ -85,9 +85,9 @@ def prepare(
         root: Where human labels lie.
         workers: Threads that decode image files.
     """
-    kept, index = _subset(arrays, subset, seed)
-    train, held_out = _with_hold_out(kept, seed)
-    index = index[train.kept]
+    train, held_out = _with_hold_out(arrays, seed)
+    part, chosen = _subset(train.arrays, subset, seed)
+    train, index = replace(train, arrays=part), train.kept[chosen]
     noisy = _noised(train.arrays, noise, noise_seed, index, root)
     encoding = _with_recipe(fit_encoding(train.arrays), recipe)
     rows, test_rows = (_in_memory(encoding.encode(part), workers) for part in (train.arrays.inputs, train.test_inputs))
@@ -173,6 +173,8 @@ def _noised(arrays: Arrays, noise: str, seed: int, index: Labels, root: Any) -> 
     if spec.kind == "human":
         name = spec.params["name"]
         given, truth = human_labels(base, name, root=root)
+        if len(truth) <= index.max() or not np.array_equal(truth[index], clean):
+            raise ValueError(f"the human labels {name!r} are not those of {arrays.name!r}: restore their file")
         return from_human(given[index], truth[index], name, num_classes=count)
     needs_features = spec.kind in ("instance", "adversarial")
     X = _numeric(arrays) if needs_features else None

@@ -57,6 +57,7 @@ def gently() -> Iterator[None]:
         for number, handler in _before.items():
             signal.signal(number, handler)
         _before.clear()
+        hear(None)  # the next run has its own
 
 
 def _ask(number: int, frame: FrameType | None) -> None:

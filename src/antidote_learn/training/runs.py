@@ -183,6 +183,10 @@ def train(
         nodes=nodes,
         precision=_checked_precision(precision),
     )
+    if size < 2 * devices * nodes:
+        raise ValueError(
+            f"a batch of {size} is too small for {devices * nodes} processes: give each at least 2 samples"
+        )
     engine = Engine(devices=_positive("devices", devices), nodes=_positive("nodes", nodes), precision=precision)
     folder = Path(out) if out is not None else _default_folder(spec)
     job = Job(
