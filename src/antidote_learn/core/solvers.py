@@ -34,7 +34,8 @@ OFF_FLOOR = 1e-5  # closer to the floor than this every step is evaluated
 MASS_TOLERANCE = 500.0  # of the mean weight, in units of the last place
 STALLED = 2.0  # relative width of a bracket of the shift in which digits have run out, likewise
 HOST_LIMIT = 400
-DEVICE_KL, DEVICE_KL_PENALTY, DEVICE_POWER, DEVICE_NESTED = 4, 16, 40, 96  # a device loop never stops early
+DEVICE_KL, DEVICE_KL_COLD, COLD = 2, 6, 1e-3  # a device loop never stops early; it is longer where kappa is below COLD
+DEVICE_PENALTY, DEVICE_POWER, DEVICE_NESTED = 16, 40, 96
 SECTIONS, CUTS = 2, 16  # how often, and into how many parts, a device cuts the bracket of KL before
 THIN_ABOVE, THIN_TO, THIN_BY = 2 * CHUNK, CHUNK, 64
 DEPTH = 40.0  # how far below the smallest gap between two losses log t may fall when kappa = 0
@@ -84,9 +85,7 @@ def _step(
     return select(done, v, following), (low, high, limit), done
 
 
-def _find(
-    problem: Problem, search: Search, evaluate: Callable[[Scalar], Point], length: int = DEVICE_KL_PENALTY
-) -> Point:
+def _find(problem: Problem, search: Search, evaluate: Callable[[Scalar], Point], length: int = DEVICE_PENALTY) -> Point:
     """Runs a search whose points are explicit; ``length`` is that of a loop that cannot stop early."""
     ops, floor = problem.sample, search.floor
     v, bracket = ops.at_least(search.start, floor), (floor - 1.0, search.high, ops.scalar(math.inf))
@@ -192,7 +191,7 @@ def _solve_kl(
     v, bracket = ops.at_least(start, floor), (floor - 1.0, high, ops.scalar(math.inf))
     if isinstance(ops, DeviceSample):
         v, bracket = _sectioned(ops, missing, budget + cost, floor, high)
-    for _ in range(HOST_LIMIT if ops.eager else DEVICE_KL):
+    for _ in range(HOST_LIMIT if ops.eager else DEVICE_KL if problem.kappa >= COLD else DEVICE_KL_COLD):
         log_z, mean, divergence, slope, bend = kl_moments(ops, missing, ops.exp(v))
         used, before = ops.at_least(divergence - cost, ops.tiny), v
         slope = slope / used
