@@ -181,6 +181,7 @@ FUNCTIONS = {
             "schedule": "rebuild a published setting",
             "warmup": "large batches and transformers need it",
             "clip": "rebuild a published setting; losses that explode",
+            "augment": "images whose class a mirror or a crop changes, such as digits and text",
             "seed": "the same run again, and another one",
             "out": "know where the run lies",
             "resume": "go on after a kill",

@@ -157,6 +157,12 @@ class HostSample:
         e = np.expm1(self._x * back)
         return float(e.dot(self._mass)), *self._powers.dot(e + 1.0).tolist()
 
+    def tilted_weights(self, back: float, shift: float) -> tuple[Any, float, float]:
+        """(g, its integral, the mean loss under it), g = exp(back x - shift); of a sample that is not streamed."""
+        g = np.exp(self._x * back - shift)
+        mass = float(g.dot(self._mass))
+        return g, mass, float(g.dot(self._powers[0])) / mass
+
     def smallest_positive(self) -> float:
         """The smallest shifted loss that is not zero."""
         return min((float(x[x > 0].min()) for x, _, _ in self.chunks() if x.any()), default=1.0)

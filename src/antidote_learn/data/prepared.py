@@ -70,6 +70,7 @@ def prepare(
     seed: int,
     subset: int | None,
     recipe: str,
+    augment: bool = True,
     root: Any = None,
     workers: int = 2,
 ) -> Prepared:
@@ -82,6 +83,7 @@ def prepare(
         seed: Of the subset and the hold-out.
         subset: The first so many training samples of a seeded permutation; None for all.
         recipe: Of images: a name of `RECIPES`, or "fitted": statistics of the training images, crop and flip.
+        augment: Whether training images are augmented as the recipe says.
         root: Where human labels lie.
         workers: Threads that decode image files.
     """
@@ -102,7 +104,7 @@ def prepare(
         held_out=held_out,
         classes=arrays.classes,
         encoding=encoding,
-        preparation=preparation_of(encoding, _augmentation(recipe, encoding)),
+        preparation=preparation_of(encoding, _augmentation(recipe, encoding) if augment else Augmentation()),
         noise=noisy,
         index=index,
         notes=(*arrays.notes, *encoding.notes),

@@ -113,17 +113,18 @@ class AntidoteLoss(nn.Module):
 
     def elements(self, input: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Elements:
         """The base loss of every element and the reference measure, outside autocast, in at least float32."""
-        if _autocasts(input):
-            with torch.autocast(input.device.type, enabled=False):
-                return self.elements(input, target, sample_weight)
         if isinstance(input, Tensor):
+            kind = input.device.type
+            if kind != "meta" and torch.is_autocast_enabled(kind):
+                with torch.autocast(kind, enabled=False):
+                    return self.elements(input, target, sample_weight)
             input = _at_least_float32(input)
         if self.is_cross_entropy:
             return cross_entropy_elements(
                 input,
                 target,
                 sample_weight,
-                weight=self.weight,
+                weight=self._buffers["weight"],  # not through nn.Module's search for attributes, which takes its time
                 ignore_index=self.ignore_index,
                 label_smoothing=self.label_smoothing,
             )
@@ -225,12 +226,7 @@ def _checked(losses: Any) -> Tensor:
 
 
 def _at_least_float32(x: Tensor) -> Tensor:
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-
-
-def _autocasts(x: Any) -> bool:
-    """Whether autocast is on where x is."""
-    return isinstance(x, Tensor) and x.device.type != "meta" and torch.is_autocast_enabled(x.device.type)
+    return x if x.dtype is torch.float32 or x.dtype not in (torch.float16, torch.bfloat16) else x.float()
 
 
 def _nothing(measure: Tensor) -> bool:

@@ -78,7 +78,10 @@ def cross_entropy_elements(
     label_smoothing: float,
 ) -> Elements:
     """With class indices the class weight and the ignored elements are the measure, not the loss."""
-    loss, indices = LOSSES["ce"], check_target(input, target)
+    loss = LOSSES["ce"]
+    if weight is None and sample_weight is None and _simple(input, target) and _none_ignored(target, ignore_index):
+        return Elements.of(_looked_up(loss, input, target, ignore_index, label_smoothing), None)
+    indices = check_target(input, target)
     classes = input.shape[1 if input.dim() > 1 else 0]
     if weight is not None and weight.shape != (classes,):
         raise ValueError(f"weight must have one entry for each of {classes} classes, got shape {tuple(weight.shape)}")
@@ -95,22 +98,38 @@ def cross_entropy_elements(
     if measure is not None:  # rows out of the measure are not looked at, whatever they hold
         present = (measure != 0).reshape(target.shape)
         input = torch.where(present.unsqueeze(1) if input.dim() > 1 else present, input, 0.0)
+    return Elements.of(_looked_up(loss, input, target, ignore_index, label_smoothing), measure)
+
+
+def _simple(input: Tensor, target: Tensor) -> bool:
+    """Whether it is plain at first sight that there is one class index for each of N rows of logits."""
+    if type(input) is not Tensor or type(target) is not Tensor or target.dtype is not torch.int64:
+        return False
+    shape, count = input.shape, target.shape
+    return len(shape) == 2 and len(count) == 1 and shape[0] == count[0] and input.is_floating_point()
+
+
+def _looked_up(loss: PerSampleLoss, input: Tensor, target: Tensor, ignore_index: int, label_smoothing: float) -> Tensor:
+    """The loss of class indices; an index that is no class is an error that says which."""
     try:
-        losses = loss(input, target, ignore_index=ignore_index, label_smoothing=label_smoothing)  # type: ignore[call-arg]
+        return loss(input, target, ignore_index=ignore_index, label_smoothing=label_smoothing)  # type: ignore[call-arg]
     except IndexError as error:
+        classes = input.shape[1 if input.dim() > 1 else 0]
         bad = target[(target != ignore_index) & ((target < 0) | (target >= classes))]
         raise ValueError(
             f"target has {bad.numel()} labels outside 0 ... {classes - 1}, the first is {int(bad[0])}; "
             f"the input has {classes} classes and ignore_index is {ignore_index}"
         ) from error
-    return Elements.of(losses, measure)
 
 
 def _none_ignored(target: Tensor, ignore_index: int) -> bool:
     """Whether no element is ignored; not asked where that would read back from a device or break a graph."""
     if torch.compiler.is_compiling() or target.device.type != "cpu" or type(target) is not Tensor:
         return False
-    return not np.count_nonzero(target.numpy() == ignore_index)
+    labels = target.numpy()
+    if labels.size == 0 or ignore_index < labels.item(labels.argmin()):  # the quickest look at a small array
+        return True
+    return not np.count_nonzero(labels == ignore_index)
 
 
 def broadcast_weight(sample_weight: Tensor, shape: torch.Size) -> Tensor:

@@ -60,6 +60,7 @@ def train(
     schedule: str | None = None,
     warmup: float | None = None,
     clip: float | None = None,
+    augment: bool = True,
     seed: int = 0,
     out: str | Path | None = None,
     resume: bool = False,
@@ -96,6 +97,7 @@ def train(
         schedule: Of the learning rate: "constant", "cosine", "step:E1,E2", "exponential:F".
         warmup: Epochs over which the learning rate rises from 0.
         clip: Largest norm of the gradient; 0 for any.
+        augment: Whether training images are cropped, mirrored and turned at random, as the protocol says.
         seed: Of weights, order and augmentation.
         out: The run's folder; by default a name under ``runs``.
         resume: Continue what is in the folder.
@@ -148,6 +150,7 @@ def train(
         seed=seed,
         subset=subset,
         recipe=settings.recipe,
+        augment=augment,
         root=data_root,
         workers=workers,
     )
@@ -178,6 +181,7 @@ def train(
         epochs=settings.epochs,
         batch_size=size,
         recipe=settings.recipe,
+        augment=augment,
         seed=seed,
         devices=devices,
         nodes=nodes,

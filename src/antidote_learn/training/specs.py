@@ -41,6 +41,7 @@ class Spec:
     epochs: int
     batch_size: int
     recipe: str
+    augment: bool
     seed: int
     devices: int
     nodes: int
