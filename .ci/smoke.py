@@ -1,7 +1,9 @@
 """Uses the installed wheel the way a newcomer would. Run with `python -I`, so that the source tree is out of sight."""
 
+import json
 import subprocess
 import sys
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -34,6 +36,12 @@ def main() -> None:
     for command in ("antidote", "antidote-learn"):
         assert run(str(Path(sys.executable).with_name(command)), "--version") == f"antidote-learn {installed}"
     assert "kl" in run(sys.executable, "-I", "-m", "antidote_learn", "list", "divergences")
+    with tempfile.TemporaryDirectory() as folder:
+        out = str(Path(folder) / "run")
+        antidote = (sys.executable, "-I", "-m", "antidote_learn")
+        found = run(*antidote, "train", "digits", "--noise", "symmetric:0.4", "--epochs", "2", "--out", out, "--json")
+        assert json.loads(found)["accuracy"]["against"] == "clean", found
+        assert run(*antidote, "predict", out, "digits").startswith("row,label,probability")
     print(f"antidote-learn {installed}: the installed wheel works (torch {torch.__version__})")
 
 

@@ -156,7 +156,8 @@ FUNCTIONS = {
     "train": Entry(
         "(data, *, method='antidote', noise_rate='auto', delta=None, penalty=None, noise='none', noise_seed=None, "
         "label=None, text=(), test=None, subset=None, model=None, protocol=None, epochs=None, batch_size=None, "
-        "lr=None, optimizer=None, weight_decay=None, schedule=None, warmup=None, clip=None, augment=True, seed=0, out=None, "
+        "lr=None, optimizer=None, weight_decay=None, schedule=None, warmup=None, clip=None, augment=True, seed=0, "
+        "out=None, "
         "resume=False, devices=1, nodes=1, precision='32', workers=2, data_root=None, download=False, strict=False, "
         "reporter=None)",
         {
