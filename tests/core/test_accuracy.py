@@ -171,3 +171,19 @@ def test_alpha_two_is_chi2() -> None:
     losses = torch.rand(50, generator=torch.Generator().manual_seed(1)) * 3
     one, two = relax(losses, 0.2, divergence=alpha(2.0)), relax(losses, 0.2, divergence="chi2")
     assert torch.allclose(one.weights, two.weights)
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 2.5, 3.0, 4.0])
+@pytest.mark.parametrize("short", [1e-2, 1e-4, 1e-6, 1e-8])
+def test_the_residual_holds_up_to_the_largest_budget(order, short):
+    """Where kappa is 0 and nearly all weight is on the smallest loss, the threshold is next to a loss."""
+    divergence = alpha(order)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        losses = torch.from_numpy(rng.exponential(10.0 ** rng.uniform(-2, 2), int(rng.integers(2, 200))))
+        delta = delta_from_rate(1.0 - 1.0 / len(losses), divergence) * (1.0 - short)
+        solved = relax(losses, delta, divergence=divergence)
+        assert solved.status == Status.BUDGET
+        assert float(solved.residual) <= 1e-6
+        assert float(solved.weights.mean()) == pytest.approx(1.0, abs=1e-7)
+        assert float(solved.value) == pytest.approx(float((solved.weights * losses).mean()), rel=1e-9)

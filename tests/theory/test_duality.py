@@ -110,7 +110,7 @@ def problem(seed):
 
 def slack(solved, losses):
     """What the residual that a solve leaves is worth (KL's last step is seen, not evaluated), and rounding."""
-    residual = 2e-7 if solved.divergence.name == "kl" else 2e-9
+    residual = 2e-8 if solved.divergence.name == "kl" else 2e-9
     return residual * float(solved.lam) * float(solved.delta) + 1e-9 * (1 + float(losses.abs().max()))
 
 

@@ -167,6 +167,10 @@ class HostSample:
         """The smallest shifted loss that is not zero."""
         return min((float(x[x > 0].min()) for x, _, _ in self.chunks() if x.any()), default=1.0)
 
+    def nearest(self, x: float) -> float:
+        """The shifted loss nearest to a number."""
+        return min((float(part[np.abs(part - x).argmin()]) for part, _, _ in self.chunks()), key=lambda y: abs(y - x))
+
     def thinned(self, size: int) -> HostSample:
         """Every k-th sample, about ``size`` of them, as a cheap picture of the whole."""
         step = -(-self.size // size)

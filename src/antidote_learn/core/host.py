@@ -19,6 +19,7 @@ from antidote_learn.core.outcomes import ACCURACY, NEGLIGIBLE, SLACK, Weighing, 
 from antidote_learn.core.points import Point, Problem
 from antidote_learn.core.solvers import NEAR, SEEN, solve_budget, solve_penalty
 
+ROUNDING = 1e-13  # of a mean weight
 _NOTHING = contextlib.nullcontext()
 
 
@@ -148,8 +149,12 @@ def _written(
         raw["achieved"] = achieved = -expected / point.t - math.log(mass) - (point.nu + 1.0)
         if abs(achieved - delta) > SEEN * delta:
             return _written(problem, sample, _budgeted(problem, sample, delta, cost, 0.0), cost, out, keep)
-        out *= 1.0 / mass
         constant = problem.kappa * achieved
+    elif abs(mass - 1.0) > ROUNDING:  # the last place of a shift may decide digits of the weights
+        expected /= mass
+    else:
+        return constant, status, raw, expected
+    out *= 1.0 / mass
     return constant, status, raw, expected
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -63,6 +64,9 @@ def ratio_at(f: Divergence, x: Any, point: Point) -> Any:
     back = -1.0 / point.t
     if f is KL:
         return namespace(x).exp(x * back - (point.nu + 1.0))
+    if point.near is not None and f.power is not None:
+        pivot, slope, share, mass = point.near
+        return np.maximum((x - pivot) * slope + share, 0.0) ** f.power.exponent / mass
     return f.conjugate_prime(x * back - point.nu) / point.mass
 
 

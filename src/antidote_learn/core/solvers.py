@@ -15,7 +15,7 @@ import torch
 
 from antidote_learn.core.arrays import CHUNK, DeviceSample, HostSample, Sample, Scalar
 from antidote_learn.core.budgets import log_marginal_price, penalty_value, rate_of
-from antidote_learn.core.divergences import CHI2, KL
+from antidote_learn.core.divergences import CHI2, KL, Power
 from antidote_learn.core.points import (
     Point,
     Problem,
@@ -28,8 +28,8 @@ from antidote_learn.core.points import (
 )
 
 TOLERANCE = 1e-9  # of log(D_f / delta)
-NEAR = 5e-3  # a residual of KL after which one Halley step suffices, by `SEEN`
-SEEN = 2e-7  # by how much of delta a point that was not evaluated may miss it
+NEAR = 2e-3  # a residual of KL after which one Halley step suffices, by `SEEN`
+SEEN = 2e-8  # by how much of delta a point that was not evaluated may miss it
 OFF_FLOOR = 1e-5  # closer to the floor than this every step is evaluated
 MASS_TOLERANCE = 500.0  # of the mean weight, in units of the last place
 STALLED = 2.0  # relative width of a bracket of the shift in which digits have run out, likewise
@@ -39,6 +39,7 @@ DEVICE_PENALTY, DEVICE_POWER, DEVICE_NESTED = 16, 40, 96
 SECTIONS, CUTS = 2, 16  # how often, and into how many parts, a device cuts the bracket of KL before
 THIN_ABOVE, THIN_TO, THIN_BY = 2 * CHUNK, CHUNK, 64
 DEPTH = 40.0  # how far below the smallest gap between two losses log t may fall when kappa = 0
+COARSE, PIVOTAL = 2e-9, 1e-6  # a residual that asks for a pivot, and how near to the offset it lies, relative to it
 SMALL_BUDGET = 1e-4  # below it the explicit D_f of a power family has lost too many digits
 GRID = 24  # points that look for the lowest of several minima of the penalised problem
 
@@ -269,7 +270,31 @@ def _solve_power(problem: Problem, delta: float, cost: Scalar, budget: Scalar) -
     elif thin is not None:
         start = math.log(abs(thin.nu + power.constant) * thin.t)
     high = ops.at_least(ops.log(problem.largest * (1.0 + scale / budget**0.5)), floor) + 10.0
-    return _find(problem, Search(residual, start, floor, high), lambda v: power_point(problem, power, v), DEVICE_POWER)
+    search = Search(residual, start, floor, high)
+    point = _find(problem, search, lambda v: power_point(problem, power, v), DEVICE_POWER)
+    if isinstance(ops, HostSample) and falling and kappa == 0.0 and abs(residual(start, point)[0]) > COARSE:
+        return _from_pivot(problem, power, residual, point)
+    return point
+
+
+def _from_pivot(
+    problem: Problem, power: Power, residual: Callable[[Scalar, Point], tuple[Scalar, Scalar, Scalar]], point: Point
+) -> Point:
+    """The point again, where doubles cannot place the offset: it nearly is a loss, and is sought in the distance to it.
+
+    With alpha > 2 a weight grows like a root of that distance, so that the last place of the offset decides digits.
+    """
+    sample = problem.sample
+    assert isinstance(sample, HostSample)  # a device says that it missed
+    offset = -(point.nu + power.constant) * point.t
+    pivot = sample.nearest(offset)
+    if not 0.0 < pivot < math.inf:
+        return point
+    high = math.log(offset) + math.log(PIVOTAL)
+    search = Search(residual, high - 5.0, high - 200.0, high)
+    found = _find(problem, search, lambda v: power_point(problem, power, v, pivot))
+    better = abs(residual(high, found)[0]) < abs(residual(high, point)[0])
+    return found if better else point
 
 
 def _sorted_start(problem: Problem, delta: float) -> float | None:
