@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,6 +15,8 @@ from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedExc
 from torch.optim import Optimizer
 
 from antidote_learn.training.interrupts import Interrupted, hear, interrupted, shared_flag
+
+logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # what it announces is no news to the user
 
 PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 

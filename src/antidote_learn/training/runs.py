@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -169,18 +169,9 @@ def train(
         method=str(chosen),
         protocol=name,
         model=network if isinstance(network, str) else f"{type(network).__name__} object",
-        optimizer=settings.optimizer,
-        lr=settings.lr,
-        momentum=settings.momentum,
-        nesterov=settings.nesterov,
-        weight_decay=settings.weight_decay,
-        schedule=settings.schedule,
         schedule_epochs=_schedule_epochs(name, schedule, settings),
-        warmup=settings.warmup,
-        clip=settings.clip,
-        epochs=settings.epochs,
+        **_shared(settings, Spec, but=("model", "batch_size")),
         batch_size=size,
-        recipe=settings.recipe,
         augment=augment,
         seed=seed,
         devices=devices,
@@ -198,19 +189,7 @@ def train(
         spec=spec,
         data=prepared,
         method=chosen,
-        settings=Settings(
-            model=network,
-            optimizer=spec.optimizer,
-            lr=spec.lr,
-            momentum=spec.momentum,
-            nesterov=spec.nesterov,
-            weight_decay=spec.weight_decay,
-            clip=spec.clip,
-            batch_size=spec.batch_size,
-            warmup=spec.warmup,
-            seed=seed,
-            workers=workers,
-        ),
+        settings=Settings(model=network, workers=workers, **_shared(spec, Settings, but=("model",))),
         reporter=reporter,
     )
     return _carried_out(job, engine, resume=resume, model=model if isinstance(model, nn.Module) else None)
@@ -302,6 +281,12 @@ def _protocol(name: str | None, arrays: Arrays, given: dict[str, Any]) -> tuple[
             raise ValueError(f"{key} must be a positive number, got {getattr(settings, key)!r}")
     parse_schedule(settings.schedule, epochs=settings.epochs)
     return name, settings
+
+
+def _shared(source: Any, target: Any, *, but: Sequence[str]) -> dict[str, Any]:
+    """What two records have in common, of the first."""
+    names = {field.name for field in fields(source)} & {field.name for field in fields(target)}
+    return {name: getattr(source, name) for name in sorted(names - set(but))}
 
 
 def _sample_shape(arrays: Arrays) -> tuple[int, ...]:
