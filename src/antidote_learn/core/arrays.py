@@ -43,7 +43,7 @@ class Sample(Protocol):
     def smallest_positive(self) -> Scalar:
         """The smallest shifted loss that is not zero."""
 
-    def at_least(self, x: Scalar, bound: Scalar) -> Scalar:
+    def at_least(self, bound: Scalar, x: Scalar) -> Scalar:
         """The larger of the two; NaN goes to the bound."""
 
     def select(self, condition: Any, yes: Scalar, no: Scalar) -> Scalar:
@@ -114,6 +114,9 @@ class HostSample:
 
     eager, eps, tiny = True, float(np.finfo(np.float64).eps), 1e-300
     exp, log, log1p = staticmethod(math.exp), staticmethod(math.log), staticmethod(math.log1p)
+    # Built-in functions: a Python frame for each would take as long as the arithmetic.
+    at_least = staticmethod(max)  # gives its first argument unless the second is larger, which NaN never is
+    scalar, stop = staticmethod(float), staticmethod(bool)
 
     def __init__(self, losses: np.ndarray[Any, Any], mass: np.ndarray[Any, Any] | None, low: float) -> None:
         self.losses, self.mass, self.low, self.size = losses, mass, low, losses.size
@@ -179,29 +182,14 @@ class HostSample:
         return HostSample(losses, mass, float(losses.min()))
 
     @staticmethod
-    def at_least(x: float, bound: float) -> float:
-        """The larger of the two; NaN goes to the bound."""
-        return x if x > bound else bound
-
-    @staticmethod
     def select(condition: bool, yes: float, no: float) -> float:
         """``yes`` where the condition holds."""
         return yes if condition else no
 
     @staticmethod
-    def scalar(value: float) -> float:
-        """A constant in the sample's arithmetic."""
-        return value
-
-    @staticmethod
     def branch(condition: bool, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
         """One of two steps of a search."""
         return yes() if condition else no()
-
-    @staticmethod
-    def stop(condition: bool) -> bool:
-        """Whether a loop may end here."""
-        return condition
 
 
 class DeviceSample:
@@ -234,7 +222,7 @@ class DeviceSample:
         return torch.where(torch.isinf(least), 1.0, least)
 
     @staticmethod
-    def at_least(x: torch.Tensor, bound: Scalar) -> torch.Tensor:
+    def at_least(bound: Scalar, x: torch.Tensor) -> torch.Tensor:
         """The larger of the two; NaN goes to the bound."""
         return torch.where(x > bound, x, bound)
 

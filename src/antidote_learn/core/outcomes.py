@@ -53,7 +53,7 @@ def solution(problem: Problem, lam: Any, point: Point, low: Any, delta: Any, r_m
     f, t = problem.divergence, point.t
     rho = point.nu * t - low
     threshold = -rho - t * f.vanishing_score if math.isfinite(f.vanishing_score) else math.inf
-    raw = raw_fields(lam, rho, problem.sample.at_least(point.divergence, 0.0), delta, threshold, f)
+    raw = raw_fields(lam, rho, problem.sample.at_least(0.0, point.divergence), delta, threshold, f)
     if r_max is not None:
         raw["r_max"] = r_max
     return raw

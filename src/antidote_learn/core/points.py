@@ -81,7 +81,7 @@ def power_point(problem: Problem, power: Power, v: Scalar, pivot: float = 0.0) -
         return (g, 0), (g * u, 0), (g / u, 0)
 
     mass, first, below = ops.integrate(terms)
-    mass = ops.at_least(mass, ops.tiny)
+    mass = ops.at_least(ops.tiny, mass)
     root = ops.exp(ops.log(mass) / p)  # |s| t / o
     first, below = first / mass, below / mass
     divergence = power.scale / (1.0 + 1.0 / p) * (first / root - 1.0)  # the mean of w^(1 + 1/p) is first / root
@@ -102,7 +102,7 @@ def general_point(problem: Problem, t: Scalar, nu: Scalar) -> Point:
         return (w, 0), (h, 0), (ha, 0), (ha * a, 0), (f.excess(w - 1.0), 0)
 
     mass, h, ha, haa, excess = ops.integrate(terms)
-    h = ops.at_least(h, ops.tiny)
+    h = ops.at_least(ops.tiny, h)
     if f.excess_zero < math.inf:  # otherwise missing rows cannot be forgotten, and the caller has said so
         excess = excess + f.excess_zero * problem.missing
     return Point(t, nu, mass, excess, ha * ha / h - haa, -ha / h, h)
@@ -112,12 +112,12 @@ def shift_bracket(problem: Problem, t: Scalar) -> tuple[Scalar, Scalar]:
     """Where the shift must lie: the largest weight is at least 1 / (1 - missing) and at most 1 / tied."""
     ops, f = problem.sample, problem.divergence
     high = ops.scalar(-1.0) * f.f_prime(1.0 / (1.0 - problem.missing))
-    return ops.at_least(-1.0 * f.f_prime(1.0 / problem.tied), high - problem.largest / t), high
+    return ops.at_least(high - problem.largest / t, -1.0 * f.f_prime(1.0 / problem.tied)), high
 
 
 def spread(problem: Problem) -> tuple[Scalar, Scalar, Scalar]:
     """(mean, Var / f''(1), skewness) of the shifted losses: D_f is about half of the second over t^2 for large t."""
     mean, square, cube = problem.sample.moments()
-    variance = problem.sample.at_least(square - mean * mean, problem.sample.tiny)
+    variance = problem.sample.at_least(problem.sample.tiny, square - mean * mean)
     third = cube - mean * (3.0 * square - 2.0 * mean * mean)
     return mean, variance * problem.divergence.curvature_one, third / variance / variance**0.5

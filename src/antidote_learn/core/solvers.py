@@ -76,11 +76,11 @@ def _step(
         return v, bracket, done
     low, high, limit = bracket
     low, high = select(positive, v, low), select(positive, high, v)
-    slope = at_least(-derivative, ops.tiny)
+    slope = at_least(ops.tiny, -derivative)
     newton = gap / slope
-    newton = at_least(v + newton / at_least(1.0 - 0.5 * newton * second / slope, 0.3), floor)
+    newton = at_least(floor, v + newton / at_least(0.3, 1.0 - 0.5 * newton * second / slope))
     good = (newton > low) & (newton < high) & (size < limit)
-    following = at_least(select(good, newton, 0.5 * (low + high)), floor)
+    following = at_least(floor, select(good, newton, 0.5 * (low + high)))
     done = done | (following == v)
     limit = select(good, 0.5 * size, ops.scalar(math.inf))
     return select(done, v, following), (low, high, limit), done
@@ -89,7 +89,7 @@ def _step(
 def _find(problem: Problem, search: Search, evaluate: Callable[[Scalar], Point], length: int = DEVICE_PENALTY) -> Point:
     """Runs a search whose points are explicit; ``length`` is that of a loop that cannot stop early."""
     ops, floor = problem.sample, search.floor
-    v, bracket = ops.at_least(search.start, floor), (floor - 1.0, search.high, ops.scalar(math.inf))
+    v, bracket = ops.at_least(floor, search.start), (floor - 1.0, search.high, ops.scalar(math.inf))
     for _ in range(HOST_LIMIT if ops.eager else length):
         point = evaluate(v)
         v, bracket, done = _step(ops, v, floor, bracket, search.residual(v, point))
@@ -115,7 +115,7 @@ def _move_shift(problem: Problem, state: Nested, point: Point) -> Nested:
     heavy, off = point.mass > 1.0, abs(point.mass - 1.0)
     low, high, limit = state.shifts
     low, high = ops.select(heavy, point.nu, low), ops.select(heavy, high, point.nu)
-    safe = ops.at_least(point.mass, ops.tiny)
+    safe = ops.at_least(ops.tiny, point.mass)
     newton = point.nu + (f.f_prime(safe) - f.slope_one) * f.curvature(safe) / point.curvature
     good = (newton > low) & (newton < high) & (off < limit)
     limit = ops.select(good, 0.7 * off, ops.scalar(math.inf))
@@ -135,7 +135,7 @@ def _find_nested(problem: Problem, search: Search, temperature: Callable[[Scalar
         nu = ops.select(done, point.nu, ops.select((nu > low) & (nu < high), nu, 0.5 * (low + high)))
         return Nested(v, bracket, nu, (low, high, ops.scalar(math.inf)), done, point)
 
-    v, infinite = ops.at_least(search.start, search.floor), ops.scalar(math.inf)
+    v, infinite = ops.at_least(search.floor, search.start), ops.scalar(math.inf)
     low, high = shift_bracket(problem, temperature(v))
     nu = ops.select((nu > low) & (nu < high), nu, high)
     point = general_point(problem, temperature(v), nu)
@@ -161,20 +161,20 @@ def solve_budget(problem: Problem, delta: float, cost: Scalar, near: float = 0.0
         near: For KL, a residual from which the last step is not evaluated: the caller normalises, and looks.
     """
     ops, f, kappa = problem.sample, problem.divergence, problem.kappa
-    budget = ops.at_least(ops.scalar(delta) - cost, ops.tiny)
+    budget = ops.at_least(ops.tiny, ops.scalar(delta) - cost)
     if f.power is not None and delta >= SMALL_BUDGET:
         return _solve_power(problem, delta, cost, budget)
 
     floor = ops.scalar(math.log(kappa)) if kappa > 0.0 else ops.log(ops.smallest_positive()) - DEPTH
     # t_delta <= max x / sqrt(8 delta)
-    high = ops.at_least(ops.log(problem.largest) - 0.5 * ops.log(budget), floor) + 10.0
+    high = ops.at_least(floor, ops.log(problem.largest) - 0.5 * ops.log(budget)) + 10.0
     thin = _thinned(problem, delta, cost)
     start = _warm(problem, budget)[0] if thin is None else math.log(thin.t)
     if f is KL:
         return _solve_kl(problem, budget, cost, start, floor, high, near)
 
     def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar, Scalar]:
-        used = ops.at_least(point.divergence - cost, ops.tiny)
+        used = ops.at_least(ops.tiny, point.divergence - cost)
         return ops.log(used / budget), point.slope / used, 0.0
 
     search = Search(residual, start, floor, high)
@@ -189,12 +189,12 @@ def _solve_kl(
     From a residual below ``near`` on the next step is trusted, unseen: its point has the shift only to first order.
     """
     ops, missing = problem.sample, problem.missing
-    v, bracket = ops.at_least(start, floor), (floor - 1.0, high, ops.scalar(math.inf))
+    v, bracket = ops.at_least(floor, start), (floor - 1.0, high, ops.scalar(math.inf))
     if isinstance(ops, DeviceSample):
         v, bracket = _sectioned(ops, missing, budget + cost, floor, high)
     for _ in range(HOST_LIMIT if ops.eager else DEVICE_KL if problem.kappa >= COLD else DEVICE_KL_COLD):
         log_z, mean, divergence, slope, bend = kl_moments(ops, missing, ops.exp(v))
-        used, before = ops.at_least(divergence - cost, ops.tiny), v
+        used, before = ops.at_least(ops.tiny, divergence - cost), v
         slope = slope / used
         v, bracket, done = _step(ops, v, floor, bracket, (ops.log(used / budget), slope, bend / used - slope * slope))
         if ops.stop(done):
@@ -226,7 +226,7 @@ def _warm(problem: Problem, budget: Scalar) -> tuple[Scalar, Scalar]:
     """
     ops = problem.sample
     mean, variance, skewness = spread(problem)
-    skewness = ops.at_least(2.0 - ops.at_least(2.0 - skewness, 0.0), 0.0)
+    skewness = ops.at_least(0.0, 2.0 - ops.at_least(0.0, 2.0 - skewness))
     return 0.5 * ops.log(variance / (2.0 * budget)) - 0.5 * skewness * (2.0 * budget) ** 0.5, mean
 
 
@@ -249,7 +249,7 @@ def _solve_power(problem: Problem, delta: float, cost: Scalar, budget: Scalar) -
     falling, scale = power.scale > 0.0, abs(power.scale)
 
     def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar, Scalar]:
-        used = ops.at_least(point.divergence - cost, ops.tiny)
+        used = ops.at_least(ops.tiny, point.divergence - cost)
         gap, derivative = ops.log(used / budget), point.slope / used
         if kappa == 0.0:
             return gap, derivative, 0.0
@@ -262,14 +262,14 @@ def _solve_power(problem: Problem, delta: float, cost: Scalar, budget: Scalar) -
         floor = ops.log(ops.scalar(scale * kappa) if falling else scale * kappa * problem.tied**0.5) - 1e-9
     else:
         floor = ops.log(ops.smallest_positive()) - (0.0 if falling else DEPTH)
-    start = ops.log(scale * t + mean) if falling else ops.log(ops.at_least(scale * t - mean, 0.1 * scale * t))
+    start = ops.log(scale * t + mean) if falling else ops.log(ops.at_least(0.1 * scale * t, scale * t - mean))
     thin = _thinned(problem, delta, cost)
     exact = _sorted_start(problem, delta)
     if exact is not None:
         start = exact
     elif thin is not None:
         start = math.log(abs(thin.nu + power.constant) * thin.t)
-    high = ops.at_least(ops.log(problem.largest * (1.0 + scale / budget**0.5)), floor) + 10.0
+    high = ops.at_least(floor, ops.log(problem.largest * (1.0 + scale / budget**0.5))) + 10.0
     search = Search(residual, start, floor, high)
     point = _find(problem, search, lambda v: power_point(problem, power, v), DEVICE_POWER)
     if isinstance(ops, HostSample) and falling and kappa == 0.0 and abs(residual(start, point)[0]) > COARSE:
@@ -325,12 +325,12 @@ def solve_penalty(problem: Problem, penalty: float) -> tuple[Scalar, Point, Scal
         return ops.exp(v) + kappa
 
     def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar, Scalar]:
-        price, per_divergence = log_marginal_price(ops, f, ops.at_least(point.divergence, ops.tiny))
+        price, per_divergence = log_marginal_price(ops, f, ops.at_least(ops.tiny, point.divergence))
         return price + math.log(penalty) - v, per_divergence * point.slope * (point.t - kappa) / point.t - 1.0, 0.0
 
     free = ops.log(penalty * spread(problem)[1] / f.excess_zero**2)  # log(lam t^2) for a small divergence
-    start = free / 3.0 if kappa == 0.0 else -ops.at_least(-free / 3.0, 2.0 * math.log(kappa) - free)
-    high = ops.at_least(ops.log(problem.largest), ops.scalar(math.log(penalty))) + 10.0
+    start = free / 3.0 if kappa == 0.0 else -ops.at_least(2.0 * math.log(kappa) - free, -free / 3.0)
+    high = ops.at_least(ops.scalar(math.log(penalty)), ops.log(problem.largest)) + 10.0
     search = Search(residual, start, ops.scalar(-600.0), high)
     if ops.eager and not f.convex_penalty:  # a device settles for the minimum that it meets first
         search = _around_lowest(problem, search, temperature, penalty)
@@ -338,7 +338,7 @@ def solve_penalty(problem: Problem, penalty: float) -> tuple[Scalar, Point, Scal
         point = _find(problem, search, lambda v: kl_point(problem, temperature(v)))
     else:
         point = _find_nested(problem, search, temperature, ops.scalar(math.inf))
-    chosen = ops.at_least(point.divergence, ops.tiny)
+    chosen = ops.at_least(ops.tiny, point.divergence)
     return penalty * ops.exp(log_marginal_price(ops, f, chosen)[0]), point, rate_of(ops, f, chosen)
 
 
@@ -351,7 +351,7 @@ def _around_lowest(problem: Problem, search: Search, temperature: Callable[[Scal
         v = search.high - k * step
         still = Search(lambda v, point: (ops.scalar(0.0), ops.scalar(-1.0), 0.0), v, v, v)
         point = _find_nested(problem, still, temperature, nu)
-        nu, rate = point.nu, rate_of(ops, f, ops.at_least(point.divergence, ops.tiny))
+        nu, rate = point.nu, rate_of(ops, f, ops.at_least(ops.tiny, point.divergence))
         expected = ops.integrate(lambda xp, x: ((f.conjugate_prime(x * (-1.0 / point.t) - nu), 1),))[0]  # noqa: B023
         value = expected + problem.kappa * point.divergence + penalty_value(penalty, rate)
         lowest, least = ops.select(value < least, v, lowest), ops.select(value < least, value, least)

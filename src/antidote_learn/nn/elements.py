@@ -80,7 +80,7 @@ def cross_entropy_elements(
     """With class indices the class weight and the ignored elements are the measure, not the loss."""
     loss = LOSSES["ce"]
     if weight is None and sample_weight is None and _simple(input, target) and _none_ignored(target, ignore_index):
-        return Elements.of(_looked_up(loss, input, target, ignore_index, label_smoothing), None)
+        return Elements(_looked_up(loss, input, target, ignore_index, label_smoothing), None, target.shape)
     indices = check_target(input, target)
     classes = input.shape[1 if input.dim() > 1 else 0]
     if weight is not None and weight.shape != (classes,):
