@@ -36,7 +36,7 @@ STALLED = 2.0  # relative width of a bracket of the shift in which digits have r
 HOST_LIMIT = 400
 DEVICE_KL, DEVICE_KL_COLD, COLD = 2, 6, 1e-3  # a device loop never stops early; it is longer where kappa is below COLD
 DEVICE_PENALTY, DEVICE_POWER, DEVICE_NESTED = 16, 40, 96
-SECTIONS, CUTS = 2, 16  # how often, and into how many parts, a device cuts the bracket of KL before
+SECTIONS, CUTS = 2, 8  # how often, and into how many parts, a device cuts the bracket of KL before
 THIN_ABOVE, THIN_TO, THIN_BY = 2 * CHUNK, CHUNK, 64
 DEPTH = 40.0  # how far below the smallest gap between two losses log t may fall when kappa = 0
 COARSE, PIVOTAL = 2e-9, 1e-6  # a residual that asks for a pivot, and how near to the offset it lies, relative to it
@@ -166,8 +166,7 @@ def solve_budget(problem: Problem, delta: float, cost: Scalar, near: float = 0.0
         return _solve_power(problem, delta, cost, budget)
 
     floor = ops.scalar(math.log(kappa)) if kappa > 0.0 else ops.log(ops.smallest_positive()) - DEPTH
-    # t_delta <= max x / sqrt(8 delta)
-    high = ops.at_least(floor, ops.log(problem.largest) - 0.5 * ops.log(budget)) + 10.0
+    high = ops.at_least(floor, ops.log(problem.largest) - 0.5 * ops.log(budget)) + 0.1  # t_delta <= max x/sqrt(8 delta)
     thin = _thinned(problem, delta, cost)
     start = _warm(problem, budget)[0] if thin is None else math.log(thin.t)
     if f is KL:
