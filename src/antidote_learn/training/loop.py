@@ -201,17 +201,17 @@ class Trainer:
         """(batch, samples seen with it, samples of the epoch) from where the epoch stands."""
         settings, engine, epoch = self.settings, self.engine, progress.epoch
         visited = stage.index if progress.plan is None else stage.index[progress.plan.numpy()]
-        order = visited[shuffled(len(visited), seed=_mixed(settings.seed, stage.number), epoch=epoch)]
+        order = visited[shuffled(len(visited), seed=_seeds(1, settings.seed, stage.number)[0], epoch=epoch)]
         batches = in_batches(order, batch_size=settings.batch_size, processes=engine.processes)
         parts = [part_of(batch, engine.rank, engine.processes) for batch in batches]
         first = progress.step
         mine = [batch[part] for batch, part in zip(batches, parts, strict=True)]
         seen = sum(len(batch) for batch in batches[:first])
+        seeds = _seeds(len(batches), settings.seed, stage.number, epoch)
         draws = torch.Generator()
         for step, raw in enumerate(read_ahead(self.data.rows, mine[first:], workers=settings.workers), start=first):
-            seed = _mixed(settings.seed, stage.number, epoch, step)
-            draws.manual_seed(seed)
-            engine.seed(seed)
+            draws.manual_seed(seeds[step])
+            engine.seed(seeds[step])
             _set_rate(method, settings, stage, epoch, step / len(batches))
             seen += len(batches[step])
             index = torch.from_numpy(mine[step])
@@ -313,6 +313,7 @@ def _add(sums: dict[str, Any], samples: int, figures: Mapping[str, Any]) -> None
         sums[name] = sums.get(name, 0.0) + (value.double() if isinstance(value, Tensor) else value) * samples
 
 
-def _mixed(*numbers: int) -> int:
-    """One seed of several."""
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(2))
+def _seeds(count: int, *numbers: int) -> list[int]:
+    """Seeds that follow from some numbers."""
+    words = np.random.SeedSequence(numbers).generate_state(count, np.uint64)
+    return [int(word) >> 2 for word in words]
