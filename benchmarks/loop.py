@@ -16,7 +16,7 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +92,19 @@ class Epochs:
         self.whole += time.perf_counter() - start
 
 
+def plain_epoch(net: nn.Module, optimizer: torch.optim.Optimizer, batches: Iterable[Any]) -> None:
+    """Forward, loss, backward, clipping, step."""
+    net.train()
+    for inputs, labels in batches:
+        loss = F.cross_entropy(net(inputs), labels)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), CLIP)
+        optimizer.step()
+
+
 class Bare:
-    """The same epoch with everything at hand: forward, loss, backward, clipping, step."""
+    """The same epoch with everything at hand."""
 
     def __init__(self, data: Prepared, model: str, epochs: Epochs) -> None:
         self.net, self.optimizer = epochs.trainer.network()
@@ -108,13 +119,7 @@ class Bare:
         ]
 
     def __call__(self) -> None:
-        self.net.train()
-        for inputs, labels in self.batches:
-            loss = F.cross_entropy(self.net(inputs), labels)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            nn.utils.clip_grad_norm_(self.net.parameters(), CLIP)
-            self.optimizer.step()
+        plain_epoch(self.net, self.optimizer, self.batches)
 
 
 class PillowImages(Dataset[tuple[torch.Tensor, int]]):
@@ -149,13 +154,7 @@ class Plain:
         self.net, self.optimizer = bare.net, bare.optimizer
 
     def __call__(self) -> None:
-        self.net.train()
-        for inputs, labels in self.loader:
-            loss = F.cross_entropy(self.net(inputs), labels)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            nn.utils.clip_grad_norm_(self.net.parameters(), CLIP)
-            self.optimizer.step()
+        plain_epoch(self.net, self.optimizer, self.loader)
 
 
 def interleaved(calls: dict[str, Callable[[], None]], repeats: int) -> dict[str, list[float]]:
