@@ -136,6 +136,15 @@ def test_stopped_inside_an_epoch(whole, name, epoch, file, tmp_path):
     assert numbers(tmp_path) == whole.numbers
 
 
+@pytest.fixture
+def listens():
+    """Ctrl-C as at a terminal: a process that was started in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listens")
 def test_a_second_ctrl_c_ends_a_run_at_once(whole, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         in_process(tmp_path, reporter=Stopper("training", 2, times=2))

@@ -130,8 +130,9 @@ def _weights(method: Method) -> dict[str, Tensor]:
 def _write_results(
     trainer: Trainer, job: Job, method: Method, progress: Progress, scores: Scores, rate: dict[str, Any] | None
 ) -> None:
-    """Model, samples, summary; `done` last."""
+    """Metrics (a kill may have come between them and their checkpoint), model, samples, summary; `done` last."""
     folder, best = job.folder, _best(progress)
+    _write_metrics(folder, progress)
     write_tensors(folder / "model" / "last.safetensors", _weights(method), {"epoch": progress.epoch})
     write_tensors(folder / "model" / "best.safetensors", progress.extra, {"epoch": best["epoch"]})
     write_model(folder / "model", job.spec, job.data)
