@@ -24,6 +24,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from solver import in_turn
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -157,18 +158,6 @@ class Plain:
         plain_epoch(self.net, self.optimizer, self.loader)
 
 
-def interleaved(calls: dict[str, Callable[[], None]], repeats: int) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for call in calls.values():
-        call()
-    for _ in range(repeats):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - start)
-    return times
-
-
 def over(times: dict[str, list[float]], a: str, b: str) -> float:
     """The median of ratios of neighbours in time."""
     return statistics.median(x / y for x, y in zip(times[a], times[b], strict=True))
@@ -191,7 +180,7 @@ def main() -> None:
             calls: dict[str, Callable[[], None]] = {"ce": ce, "bare": bare, "antidote": antidote}
             if name == "cnn8":
                 calls["dataloader"] = Plain(data, bare, 0)
-            taken = interleaved(calls, times)
+            taken = in_turn(calls, times)
             ratios[f"{name}_outside_steps"] = 1.0 - ce.inside / ce.whole
             ratios[f"{name}_loop_beyond_bare"] = over(taken, "ce", "bare") - 1.0
             ratios[f"{name}_antidote_over_ce"] = over(taken, "antidote", "ce")

@@ -71,8 +71,8 @@ def scipy_solve(losses: Tensor, method: Callable[..., float]) -> float:
     return method(lambda lam: kl_derivative(values, lam), 0.0, upper)
 
 
-def interleaved(calls: dict[str, Callable[[], Any]], repeats: int, burst: int = 1) -> dict[str, float]:
-    """The median seconds of each call: bursts of each are timed in turn."""
+def in_turn(calls: dict[str, Callable[[], Any]], repeats: int, burst: int = 1) -> dict[str, list[float]]:
+    """Seconds of each call at every repetition: bursts of each are timed in turn."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()
@@ -82,7 +82,12 @@ def interleaved(calls: dict[str, Callable[[], Any]], repeats: int, burst: int = 
             for _ in range(burst):
                 call()
             times[name].append((time.perf_counter() - start) / burst)
-    return {name: statistics.median(values) for name, values in times.items()}
+    return times
+
+
+def interleaved(calls: dict[str, Callable[[], Any]], repeats: int, burst: int = 1) -> dict[str, float]:
+    """The median seconds of each call."""
+    return {name: statistics.median(values) for name, values in in_turn(calls, repeats, burst).items()}
 
 
 def over_batches(

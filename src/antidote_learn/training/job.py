@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from antidote_learn._types import NoisyLabels, Relaxed
+from antidote_learn._types import FADED, NoisyLabels, Relaxed
 from antidote_learn.core.relaxation import relax, relax_penalized
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.methods.base import Method, Scores
@@ -26,7 +26,7 @@ from antidote_learn.training.estimation import estimated_rate
 from antidote_learn.training.evaluate import hits, outputs
 from antidote_learn.training.interrupts import gently
 from antidote_learn.training.loop import Progress, Settings, Stage, Trainer
-from antidote_learn.training.progress import Reporter
+from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.results import write_model
 from antidote_learn.training.schedules import parse_schedule
 from antidote_learn.training.specs import Spec
@@ -49,17 +49,11 @@ class Job:
 def work(engine: Engine, job: Job) -> None:
     """The run, from wherever its folder says it stands."""
     with gently():
-        trainer = Trainer(engine, job.data, job.settings, job.reporter if engine.rank == 0 else _quiet())
+        trainer = Trainer(engine, job.data, job.settings, job.reporter if engine.rank == 0 else Silent())
         try:
             _run(trainer, job)
         finally:
             trainer.reporter.close()
-
-
-def _quiet() -> Reporter:
-    from antidote_learn.training.progress import Silent
-
-    return Silent()
 
 
 def _run(trainer: Trainer, job: Job) -> None:
@@ -169,8 +163,6 @@ def samples_table(data: Prepared, scores: Scores, method: Method) -> pd.DataFram
 def _forgotten(solved: Relaxed | None, weights: Tensor) -> Any:
     if solved is None:
         return np.zeros(len(weights), dtype=bool)
-    from antidote_learn._types import FADED
-
     vanishes = np.isfinite(solved.divergence.vanishing_score)
     return (weights <= 0.0 if vanishes else weights < FADED).numpy()
 
