@@ -1,9 +1,13 @@
 """The command line, run as a user runs it: in a process of its own."""
 
+import fcntl
 import json
 import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 
 import numpy as np
 import pandas as pd
@@ -185,3 +189,31 @@ def test_bad_input_is_one_line_and_leaves_nothing_behind(args, says, table, tmp_
     assert done.code == 2, done.err
     assert says in done.complaint
     assert not list(tmp_path.iterdir())
+
+
+def test_progress_fits_a_terminal_of_80_columns(tmp_path):
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    command = [sys.executable, "-m", "antidote_learn", "train", "iris", "--noise-rate", "0.1", "--epochs", "3"]
+    plain = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path / "run")],
+        stdout=subprocess.PIPE,
+        stderr=end,
+        env={**plain, "TERM": "xterm"},
+        check=True,
+    )
+    os.close(end)
+    with open(terminal, "rb", buffering=0) as reader:
+        shown = b"".join(iter(lambda: _read(reader), b"")).decode()
+    assert b"accuracy" in done.stdout
+    for words in ("3/3 epochs", "105/105 samples", "/s", "0:00:00", "loss ", "forgotten "):
+        assert words in shown
+    assert "…" not in shown
+
+
+def _read(reader):
+    try:
+        return reader.read(4096)
+    except OSError:  # how Linux says that the other end is closed
+        return b""

@@ -78,54 +78,58 @@ class Lines:
 
 
 class Bars:
-    """A bar for the stage and one for its epoch, with rates and time left."""
+    """A bar for the stage and one for its epoch, with rates and time left, above the figures of the last epoch."""
 
     def __init__(self) -> None:
-        self._progress: Any = None
+        self._live: Any = None
 
-    def _bars(self) -> Any:
+    def _start(self) -> None:
         """Made in the process that reports."""
-        if self._progress is None:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        if self._live is not None:
+            return
+        from rich.console import Console, Group
+        from rich.live import Live
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.text import Text
 
-            self._progress = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-                TextColumn("{task.fields[rate]}"),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[figures]}"),
-                console=Console(stderr=True),
-            )
-            self._progress.start()
-        return self._progress
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[unit]}"),
+            TimeRemainingColumn(),
+        )
+        self._figures = Text()
+        self._live = Live(Group(self._bars, self._figures), console=Console(stderr=True))
+        self._live.start()
 
     def note(self, text: str) -> None:
         """A line above the bars."""
-        self._bars().console.print(f"note: {text}", markup=False, highlight=False)
+        self._start()
+        self._live.console.print(f"note: {text}", markup=False, highlight=False)
 
     def stage(self, name: str, *, epochs: int, done: int) -> None:
         """A new pair of bars."""
-        bars = self._bars()
-        for task in bars.task_ids:
-            bars.remove_task(task)
-        self._whole = bars.add_task(f"{name}, epochs", total=epochs, completed=done, rate="", figures="")
-        self._inner = bars.add_task("samples", total=1, rate="", figures="")
-        self._start = time.monotonic()
+        self._start()
+        for task in self._bars.task_ids:
+            self._bars.remove_task(task)
+        self._whole = self._bars.add_task(name, total=epochs, completed=done, unit="epochs")
+        self._inner = self._bars.add_task("", total=1, unit="samples")
+        self._figures.plain = ""
+        self._began = time.monotonic()
 
     def step(self, *, epoch: int, samples: int, total: int) -> None:
         """Moves the inner bar."""
-        rate = samples / max(time.monotonic() - self._start, 1e-9)
-        self._bars().update(self._inner, completed=samples, total=total, rate=f"{rate:.0f}/s")
+        rate = samples / max(time.monotonic() - self._began, 1e-9)
+        self._bars.update(self._inner, completed=samples, total=total, unit=f"samples, {rate:.0f}/s")
 
     def epoch(self, record: Mapping[str, Any]) -> None:
         """Moves the outer bar."""
-        self._bars().update(self._whole, completed=record["epoch"], figures=described(record))
-        self._start = time.monotonic()
+        self._bars.update(self._whole, completed=record["epoch"])
+        self._figures.plain = described(record)
+        self._began = time.monotonic()
 
     def close(self) -> None:
         """Leaves the bars as they are."""
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
