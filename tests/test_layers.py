@@ -40,7 +40,7 @@ DOOR_TAKES = {"__init__": {"_version"}, "__main__": {"cli"}, "functional": {"cor
 INSIDE = {
     "core": (
         "divergences", "arrays", "budgets", "points", "solvers", "outcomes", "host", "device", "weighing", "envelope",
-        "relaxation", "conjugates", "rates", "losses.likelihood", "losses.__init__",
+        "fused", "relaxation", "conjugates", "rates", "losses.likelihood", "losses.__init__",
     ),
     "nn": ("distributed", "elements", "antidote", "accumulation", "variants"),
 }  # fmt: skip

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import brentq
 
 from antidote_learn import Status, alpha, delta_from_rate, relax, relax_penalized
 from antidote_learn.core.divergences import Divergence, divergence_of
@@ -187,3 +188,30 @@ def test_the_residual_holds_up_to_the_largest_budget(order, short):
         assert float(solved.residual) <= 1e-6
         assert float(solved.weights.mean()) == pytest.approx(1.0, abs=1e-7)
         assert float(solved.value) == pytest.approx(float((solved.weights * losses).mean()), rel=1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.01, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_weights_of_a_large_sample_have_the_divergence_that_is_reported(delta: float, weighted: bool) -> None:
+    """Solved by SciPy, and D taken from the weights themselves: some of their steps are mended, not evaluated."""
+    for seed, size in enumerate((9000, 20_000, 65_536, 150_001)):
+        rng = np.random.default_rng(seed)
+        losses = shapes(size, rng)["noisy"] - 3.0
+        mass = rng.integers(0, 4, size).astype(float) if weighted else np.ones(size)
+        solved = relax(torch.tensor(losses), delta, kappa=0.01, base_weight=torch.tensor(mass) if weighted else None)
+        p = mass / mass.sum()
+
+        def tilted(t: float, losses: np.ndarray = losses, p: np.ndarray = p) -> np.ndarray:
+            q = p * np.exp(-(losses - losses.min()) / t)
+            return q / q.sum()
+
+        def divergence(q: np.ndarray, p: np.ndarray = p) -> float:
+            return float(np.sum(np.where(q > 0, q * np.log(np.where(q > 0, q, 1.0) / np.where(p > 0, p, 1.0)), 0.0)))
+
+        t = brentq(lambda t: divergence(tilted(t)) - delta, 0.01, 1e5, xtol=1e-15, rtol=1e-14)
+        q = solved.weights.numpy() / size
+        assert divergence(q) == pytest.approx(delta, rel=1e-7, abs=1e-14)
+        assert float(solved.lam) == pytest.approx(t - 0.01, rel=2e-7 if delta > 1e-3 else 1e-3)
+        assert float(np.abs(q * size - tilted(t) * size).max()) < 1e-5
+        assert q.sum() == pytest.approx(1.0, abs=1e-13)
+        assert float(solved.value) == pytest.approx(q @ losses + 0.01 * delta, rel=1e-7)

@@ -63,11 +63,16 @@ CHUNK = 8192  # fits the cache, and stays below the size from which BLAS starts 
 
 
 @lru_cache(maxsize=64)
-def ones(count: int) -> Any:
+def ones(count: int, dtype: Any = np.float64) -> Any:
     """An array of ones that is shared, and cannot be written to."""
-    array = np.ones(count)
+    array = np.ones(count, dtype)
     array.flags.writeable = False
     return array
+
+
+def extremes(values: Any) -> tuple[Any, Any]:
+    """The smallest and the largest value, NaN if there is one; `argmin` is NumPy's quickest way for a small array."""
+    return values.item(values.argmin()), values.item(values.argmax())
 
 
 @lru_cache(maxsize=64)
@@ -109,6 +114,21 @@ def _tilt(back: Scalar) -> Terms:
     return terms
 
 
+def _tilted_sums(x: Any, mass: Any, back: float) -> tuple[float, float, float, float]:
+    """`_tilt` summed over a chunk, with one array beside it."""
+    g = x * back
+    np.expm1(g, g)
+    z_minus_one = _dot(g, x, 0, mass)
+    g += 1.0
+    if mass is not None:
+        g *= mass
+    first = float(g.dot(x))
+    g *= x
+    second = float(g.dot(x))
+    g *= x
+    return z_minus_one, first, second, float(g.dot(x))
+
+
 class HostSample:
     """Losses shifted to minimum 0 under a measure ``mass``, both NumPy; large ones are visited a chunk at a time."""
 
@@ -143,7 +163,12 @@ class HostSample:
         if not self.streamed:
             masses = (self._mass, *self._powers)
             return [float(array.dot(masses[power])) for array, power in terms(np, self._x)]
-        sums = [[_dot(array, x, power, mass) for array, power in terms(np, x)] for x, mass, _ in self._read()]
+        return self._total(
+            [[_dot(array, x, power, mass) for array, power in terms(np, x)] for x, mass, _ in self._read()]
+        )
+
+    def _total(self, sums: Iterable[Iterable[float]]) -> list[float]:
+        """The integrals, from the sums over every chunk."""
         scale = self.size if self.mass is None else 1.0
         return [math.fsum(column) / scale for column in zip(*sums, strict=True)]
 
@@ -156,15 +181,21 @@ class HostSample:
     def tilted(self, back: float) -> tuple[float, float, float, float]:
         """With g = exp(back x): the integrals of g - 1, g x, g x^2 and g x^3."""
         if self.streamed:
-            return tuple(self.integrate(_tilt(back)))  # type: ignore[return-value]
+            sums = [_tilted_sums(x, mass, back) for x, mass, _ in self._read()]
+            return self._total(sums)  # type: ignore[return-value]
         e = np.expm1(self._x * back)
         return float(e.dot(self._mass)), *self._powers.dot(e + 1.0).tolist()
 
-    def tilted_weights(self, back: float, shift: float) -> tuple[Any, float, float]:
-        """(g, its integral, the mean loss under it), g = exp(back x - shift); of a sample that is not streamed."""
+    def tilted_weights(self, back: float, shift: float) -> tuple[Any, float, float, float]:
+        """(g = exp(back x - shift), its integral, the mean of x and x^2 under it), of a sample that is not streamed."""
         g = np.exp(self._x * back - shift)
         mass = float(g.dot(self._mass))
-        return g, mass, float(g.dot(self._powers[0])) / mass
+        first, second, _ = self._powers.dot(g).tolist()
+        return g, mass, first / mass, second / mass
+
+    def line(self, slope: float, constant: float) -> Any:
+        """The function slope x + constant, of a sample that is not streamed."""
+        return self._x * slope + constant
 
     def smallest_positive(self) -> float:
         """The smallest shifted loss that is not zero."""

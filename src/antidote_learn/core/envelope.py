@@ -12,24 +12,29 @@ from antidote_learn._types import Relaxed
 from antidote_learn.core.outcomes import Weighing
 
 
-class _Envelope(torch.autograd.Function):
-    """A value whose gradient is weights * scale: the weights are held fixed, and a second derivative is an error."""
+class _Held(torch.autograd.Function):
+    """A value with a given gradient: the weights in it are held fixed, and a second derivative is an error."""
 
     @staticmethod
-    def forward(ctx: Any, losses: Tensor, weights: Tensor, value: Tensor | float, scale: float) -> Tensor:
-        ctx.weights, ctx.scale, ctx.on_host = weights, scale, not isinstance(value, Tensor)  # no part of the graph
+    def forward(ctx: Any, variable: Tensor, gradient: Tensor, value: Tensor | float) -> Tensor:
+        ctx.save_for_backward(gradient)
         if isinstance(value, Tensor):
             return value.detach().clone()
-        return torch.from_numpy(np.array(value, dtype=np.float64 if weights.dtype == torch.float64 else np.float32))
+        return torch.from_numpy(np.array(value, dtype=np.float64 if gradient.dtype == torch.float64 else np.float32))
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         if torch.is_grad_enabled():  # only where the caller wants to differentiate once more
             raise RuntimeError(
                 "the relaxed objective has no second derivatives: its weights are held fixed in the gradient; "
                 "call backward or grad without create_graph=True"
             )
-        return ctx.weights * ((grad.item() if ctx.on_host else grad) * ctx.scale), None, None, None
+        return ctx.saved_tensors[0] * grad, None, None
+
+
+def held(variable: Tensor, gradient: Tensor, value: Tensor | float) -> Tensor:
+    """``value``, differentiable once in ``variable``, with this gradient."""
+    return _Held.apply(variable, gradient, value)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def envelope(losses: Tensor, weights: Tensor, value: Tensor | float, scale: float) -> Tensor:
@@ -42,7 +47,7 @@ def envelope(losses: Tensor, weights: Tensor, value: Tensor | float, scale: floa
     if torch.compiler.is_compiling():
         share = (torch.where(weights > 0, losses, 0.0) * weights).sum() * scale
         return share + (value - share).detach()
-    return _Envelope.apply(losses, weights, value, scale)  # type: ignore[no-any-return,no-untyped-call]
+    return held(losses, weights * scale, value)
 
 
 def attach(losses: Tensor, weighing: Weighing) -> Relaxed:

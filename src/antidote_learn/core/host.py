@@ -12,14 +12,15 @@ import torch
 from torch import Tensor
 
 from antidote_learn._types import Status
-from antidote_learn.core.arrays import CHUNK, HostSample, ones
+from antidote_learn.core.arrays import CHUNK, HostSample, extremes, ones
 from antidote_learn.core.budgets import budget_of, penalty_value
 from antidote_learn.core.divergences import KL, Divergence
 from antidote_learn.core.outcomes import ACCURACY, NEGLIGIBLE, SLACK, Weighing, on_floor, ratio_at, raw_fields, solution
 from antidote_learn.core.points import Point, Problem
-from antidote_learn.core.solvers import NEAR, SEEN, solve_budget, solve_penalty
+from antidote_learn.core.solvers import MENDED, NEAR, SEEN, solve_budget, solve_penalty
 
 ROUNDING = 1e-13  # of a mean weight
+SMALLEST = 1e-300  # variance to divide by
 _NOTHING = contextlib.nullcontext()
 
 
@@ -33,16 +34,16 @@ def weigh_on_host(
     if mass is not None and not mass.all():
         keep = mass > 0.0
         values, mass = values[keep], mass[keep]
-    low, high = _range(values)
+    low, high = extremes(values)
     missing = 0.0
     if not (-math.inf < low and high < math.inf):
         values, mass, keep, missing = _without_infinite(values, mass, keep)
-        low, high = _range(values) if values.size else (math.inf, math.inf)
-    quick = mass is None and missing == 0.0 and f is KL and delta is not None and low < high and values.size <= CHUNK
-    if quick and kappa > 0.0 and delta > 0.0 and high - low < kappa * 1e300:  # type: ignore[operator]
-        found = _kl_batch(values, low, high, kappa, delta)  # type: ignore[arg-type]
+        low, high = extremes(values) if values.size else (math.inf, math.inf)
+    if mass is None and missing == 0.0 and f is KL and delta is not None:
+        found = weigh_kl_batch(values, kappa, delta, (low, high))
         if found is not None:
-            return Weighing(*found, measure)
+            weights, value, status, raw = found
+            return Weighing(torch.from_numpy(weights), value, status, KL, raw, measure)
     out: Any = np.zeros(losses.numel(), np.float64 if losses.dtype == torch.float64 else np.float32)
     cost = _cost(f, missing)
     if values.size == 0 or (delta is not None and cost > delta * (1.0 + SLACK)):
@@ -63,29 +64,34 @@ def weigh_on_host(
     return Weighing(torch.from_numpy(out), low + expected + constant, status, f, raw, measure)
 
 
-def _kl_batch(
-    values: Any, low: float, high: float, kappa: float, delta: float
-) -> tuple[Tensor, float, Status, Divergence, dict[str, Any]] | None:
-    """The case of nearly every training step, without the detours of the others; None where its last step missed.
+def weigh_kl_batch(
+    values: Any, kappa: float, delta: float, ends: tuple[float, float] | None = None
+) -> tuple[Any, float, Status, dict[str, Any]] | None:
+    """(weights, value, status, raw numbers) of nearly every training step, without detours; None where it is not one.
 
-    A batch of finite losses that differ, all of the same mass, KL, a budget and a floor.
+    A batch of finite losses that differ, all of the same mass, KL, a budget and a floor. ``ends`` are the smallest and
+    the largest loss. Also None: its last step missed the budget.
     """
+    low, high = extremes(values) if ends is None else ends
+    if not (NEGLIGIBLE < high - low < kappa * 1e300 and delta > 0.0 and values.size <= CHUNK):
+        return None
     sample = HostSample(values, None, low)
     point = solve_budget(Problem(sample, KL, kappa, high - low, 0.0, 0.0), delta, 0.0, NEAR)
     t, slack = point.t, on_floor(point.t, kappa)
-    share, mass, expected = sample.tilted_weights(-1.0 / t, point.nu + 1.0)
+    share, mass, expected, square = sample.tilted_weights(-1.0 / t, point.nu + 1.0)
     achieved = -expected / t - math.log(mass) - (point.nu + 1.0)
-    if not slack and abs(achieved - delta) > SEEN * delta:
-        return None
-    weights = (share * (1.0 / mass)).astype(values.dtype)
+    if slack or abs(achieved - delta) <= SEEN * delta:
+        share *= 1.0 / mass
+    else:
+        mended = _mended(t, delta, achieved, expected, square)
+        if mended is None:
+            return None
+        slope, constant, t, expected = mended
+        achieved, share = delta, share * sample.line(slope / mass, constant / mass)
+    weights = share.astype(values.dtype)
     raw = raw_fields(0.0 if slack else t - kappa, None, achieved if achieved > 0.0 else 0.0, delta, math.inf, KL)
     value = low + expected + kappa * raw["achieved"]
-    return torch.from_numpy(weights), value, Status.FLOOR if slack else Status.BUDGET, KL, raw
-
-
-def _range(values: Any) -> tuple[float, float]:
-    """The smallest and the largest value, NaN if there is one; `argmin` is NumPy's quickest way for a small array."""
-    return values.item(values.argmin()), values.item(values.argmax())
+    return weights, value, Status.FLOOR if slack else Status.BUDGET, raw
 
 
 def _quiet(f: Divergence, kappa: float, largest: float) -> contextlib.AbstractContextManager[Any]:
@@ -139,23 +145,44 @@ def _written(
 ) -> tuple[float, Status, dict[str, Any], float]:
     """Writes the weights; (constant, status, raw numbers, expected shifted loss).
 
-    An unseen point of KL is seen here, through the mass and the mean loss of its weights. If it missed the budget it is
-    solved for once more, without a step that is taken on trust.
+    An unseen point of KL is seen here, through the mass and the moments of its weights. If it missed the budget by
+    little, the weights are mended, else it is solved for once more, without a step that is taken on trust.
     """
     constant, status, raw, ratio, point = solved
-    mass, expected = _write(out, keep, sample, ratio)
+    mass, expected, square = _write(out, keep, sample, ratio)
     if point is not None:
-        delta, expected = raw["delta"], expected / mass
-        raw["achieved"] = achieved = -expected / point.t - math.log(mass) - (point.nu + 1.0)
+        delta, t, expected = raw["delta"], point.t, expected / mass
+        raw["achieved"] = achieved = -expected / t - math.log(mass) - (point.nu + 1.0)
         if abs(achieved - delta) > SEEN * delta:
-            return _written(problem, sample, _budgeted(problem, sample, delta, cost, 0.0), cost, out, keep)
-        constant = problem.kappa * achieved
+            mended = _mended(t, delta, achieved, expected, square / mass)
+            if mended is None:
+                return _written(problem, sample, _budgeted(problem, sample, delta, cost, 0.0), cost, out, keep)
+            slope, constant, t, expected = mended
+            _multiply(out, keep, sample, slope / mass, constant / mass)
+            raw["achieved"], raw["lam"] = delta, t - problem.kappa
+            return problem.kappa * delta, status, raw, expected
+        constant = problem.kappa * raw["achieved"]
     elif abs(mass - 1.0) > ROUNDING:  # the last place of a shift may decide digits of the weights
         expected /= mass
     else:
         return constant, status, raw, expected
     out *= 1.0 / mass
     return constant, status, raw, expected
+
+
+def _mended(
+    t: float, delta: float, achieved: float, expected: float, square: float
+) -> tuple[float, float, float, float] | None:
+    """From weights of KL with D = achieved to D = delta: (a, b, t, E x), each weight times a x + b; None if too far.
+
+    To first order in log t, in which D has the slope -Var x / t^2: a weight changes by the share change (x - E x) / t.
+    """
+    spread = square - expected * expected
+    change = (achieved - delta) / max(spread, SMALLEST) * t * t
+    if not abs(change) < MENDED:
+        return None
+    slope = change / t
+    return slope, 1.0 - slope * expected, t * math.exp(change), expected + slope * spread
 
 
 def _budgeted(problem: Problem, sample: HostSample, delta: float, cost: float, near: float) -> Solved:
@@ -239,13 +266,25 @@ def _cost(f: Divergence, rate: float) -> float:
     return math.inf if math.isinf(f.f_zero) else float(budget_of(f, rate)) if rate < 1.0 else f.max_delta
 
 
-def _write(out: Any, keep: Any, sample: HostSample, ratio: Callable[[Any], Any]) -> tuple[float, float]:
-    """Writes B q into ``out``, a chunk at a time; rows that are not kept stay 0. Returns (mass, integral of x) of Q."""
+def _write(out: Any, keep: Any, sample: HostSample, ratio: Callable[[Any], Any]) -> tuple[float, float, float]:
+    """Writes B q into ``out``, a chunk at a time; rows that are not kept stay 0. The integrals of 1, x and x^2 in Q."""
     rows = None if keep is None else np.flatnonzero(keep)
-    mass = expected = 0.0
+    mass = expected = square = 0.0
     for x, p, part in sample.chunks():
         share = ratio(x) if p is None else ratio(x) * p
+        out[part if rows is None else rows[part]] = share if p is None else share * out.size
         mass += float(share.dot(ones(x.size)))
         expected += float(share.dot(x))
-        out[part if rows is None else rows[part]] = share if p is None else share * out.size
-    return (mass / sample.size, expected / sample.size) if sample.mass is None else (mass, expected)
+        share *= x
+        square += float(share.dot(x))
+    scale = sample.size if sample.mass is None else 1
+    return mass / scale, expected / scale, square / scale
+
+
+def _multiply(out: Any, keep: Any, sample: HostSample, slope: float, constant: float) -> None:
+    """Multiplies the weights in ``out`` by slope x + constant."""
+    rows = None if keep is None else np.flatnonzero(keep)
+    for x, _, part in sample.chunks():
+        x = x * slope
+        x += constant
+        out[part if rows is None else rows[part]] *= x

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from antidote_learn._types import Status
 from antidote_learn.core.budgets import rate_from_delta
-from antidote_learn.core.divergences import KL, Divergence, namespace
+from antidote_learn.core.divergences import KL, Divergence
 from antidote_learn.core.points import Point, Problem
 from antidote_learn.core.solvers import TOLERANCE
 
@@ -63,7 +63,9 @@ def ratio_at(f: Divergence, x: Any, point: Point) -> Any:
     """dQ/dP at a point: the weights of eq:KL_weights, and of eq:G_f in general."""
     back = -1.0 / point.t
     if f is KL:
-        return namespace(x).exp(x * back - (point.nu + 1.0))
+        score = x * back
+        score -= point.nu + 1.0
+        return np.exp(score, score) if isinstance(score, np.ndarray) else torch.exp(score)
     if point.near is not None and f.power is not None:
         pivot, slope, share, mass = point.near
         return np.maximum((x - pivot) * slope + share, 0.0) ** f.power.exponent / mass

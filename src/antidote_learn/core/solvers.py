@@ -28,8 +28,9 @@ from antidote_learn.core.points import (
 )
 
 TOLERANCE = 1e-9  # of log(D_f / delta)
-NEAR = 2e-3  # a residual of KL after which one Halley step suffices, by `SEEN`
+NEAR = 0.05  # a residual of KL after which one Halley step suffices, with what it misses mended
 SEEN = 2e-8  # by how much of delta a point that was not evaluated may miss it
+MENDED = 1e-4  # a change of log t that is made to first order in weights already written, which leaves its square
 OFF_FLOOR = 1e-5  # closer to the floor than this every step is evaluated
 MASS_TOLERANCE = 500.0  # of the mean weight, in units of the last place
 STALLED = 2.0  # relative width of a bracket of the shift in which digits have run out, likewise
@@ -37,7 +38,8 @@ HOST_LIMIT = 400
 DEVICE_KL, DEVICE_KL_COLD, COLD = 2, 6, 1e-3  # a device loop never stops early; it is longer where kappa is below COLD
 DEVICE_PENALTY, DEVICE_POWER, DEVICE_NESTED = 16, 40, 96
 SECTIONS, CUTS = 2, 8  # how often, and into how many parts, a device cuts the bracket of KL before
-THIN_ABOVE, THIN_TO, THIN_BY = 2 * CHUNK, CHUNK, 64
+THIN_ABOVE, THIN_TO, THIN_BY = 2 * CHUNK, CHUNK // 2, 64
+THIN_NEAR = 0.1  # a residual after which one step suffices for a thinned sample, whose root is off by some 0.01 anyway
 DEPTH = 40.0  # how far below the smallest gap between two losses log t may fall when kappa = 0
 COARSE, PIVOTAL = 2e-9, 1e-6  # a residual that asks for a pivot, and how near to the offset it lies, relative to it
 SMALL_BUDGET = 1e-4  # below it the explicit D_f of a power family has lost too many digits
@@ -238,7 +240,7 @@ def _thinned(problem: Problem, delta: float, cost: Scalar) -> Point | None:
     largest = float(part.losses.max()) - part.low
     if largest == 0.0:
         return None
-    return solve_budget(problem._replace(sample=part, largest=largest), delta, cost, NEAR)
+    return solve_budget(problem._replace(sample=part, largest=largest), delta, cost, THIN_NEAR)
 
 
 def _solve_power(problem: Problem, delta: float, cost: Scalar, budget: Scalar) -> Point:

@@ -11,12 +11,13 @@ from torch import Tensor, nn
 from antidote_learn._checks import check_number
 from antidote_learn._types import PerSampleLoss, Relaxed
 from antidote_learn.core.budgets import delta_from_rate, require_forgetting
-from antidote_learn.core.divergences import Divergence, divergence_of
+from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.core.envelope import attach, envelope
+from antidote_learn.core.fused import relaxed_cross_entropy
 from antidote_learn.core.outcomes import Weighing
 from antidote_learn.core.weighing import empty, weigh
 from antidote_learn.nn.distributed import ProcessGroup, active_group, gather
-from antidote_learn.nn.elements import Elements, combine, cross_entropy_elements, per_sample_loss
+from antidote_learn.nn.elements import Elements, combine, cross_entropy_elements, is_plain, per_sample_loss
 
 REDUCTIONS = ("mean", "sum", "none")
 _TINY = torch.finfo(torch.float32).tiny
@@ -104,6 +105,11 @@ class AntidoteLoss(nn.Module):
 
     def forward(self, input: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
         """The relaxed objective of a batch; ``sample_weight`` is its reference measure."""
+        if self._is_plain() and is_plain(input, target, sample_weight):
+            relaxed = relaxed_cross_entropy(input, target, self.kappa, self.delta)  # type: ignore[arg-type]
+            if relaxed is not None:
+                self.remember(relaxed)
+                return relaxed.value
         return self._objective(self.elements(input, target, sample_weight))
 
     def relax(self, losses: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
@@ -142,6 +148,20 @@ class AntidoteLoss(nn.Module):
         object.__setattr__(
             self, "_last", relaxed
         )  # a plain attribute: nn.Module's own setter costs as much as a solve step
+
+    def _is_plain(self) -> bool:
+        """Whether the objective is the one of `relaxed_cross_entropy`, on this process alone."""
+        return (
+            self.training
+            and self.is_cross_entropy
+            and self.divergence is KL
+            and self.delta is not None
+            and self.reduction == "mean"
+            and self.label_smoothing == 0.0
+            and self.ignore_index < 0
+            and self._buffers["weight"] is None  # not through nn.Module's search for attributes, which takes its time
+            and active_group(self.process_group) is None
+        )
 
     def _objective(self, elements: Elements) -> Tensor:
         if not self.training:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -79,8 +80,6 @@ def cross_entropy_elements(
 ) -> Elements:
     """With class indices the class weight and the ignored elements are the measure, not the loss."""
     loss = LOSSES["ce"]
-    if weight is None and sample_weight is None and _simple(input, target) and _none_ignored(target, ignore_index):
-        return Elements(_looked_up(loss, input, target, ignore_index, label_smoothing), None, target.shape)
     indices = check_target(input, target)
     classes = input.shape[1 if input.dim() > 1 else 0]
     if weight is not None and weight.shape != (classes,):
@@ -101,12 +100,30 @@ def cross_entropy_elements(
     return Elements.of(_looked_up(loss, input, target, ignore_index, label_smoothing), measure)
 
 
-def _simple(input: Tensor, target: Tensor) -> bool:
-    """Whether it is plain at first sight that there is one class index for each of N rows of logits."""
-    if type(input) is not Tensor or type(target) is not Tensor or target.dtype is not torch.int64:
+def is_plain(input: Tensor, target: Tensor, sample_weight: Tensor | None) -> bool:
+    """Whether it is plain at first sight that these are N rows of logits on the host and N class indices, all alike."""
+    if torch.compiler.is_compiling() or type(input) is not Tensor or type(target) is not Tensor:
         return False
     shape, count = input.shape, target.shape
-    return len(shape) == 2 and len(count) == 1 and shape[0] == count[0] and input.is_floating_point()
+    return (
+        target.dtype is torch.int64
+        and input.dtype in (torch.float32, torch.float64)
+        and len(shape) == 2
+        and len(count) == 1
+        and shape[0] == count[0]
+        and input.is_cpu
+        and target.is_cpu
+        and not torch.is_autocast_enabled("cpu")
+        and (sample_weight is None or _is_uniform(sample_weight, count))
+    )
+
+
+def _is_uniform(sample_weight: Tensor, shape: torch.Size) -> bool:
+    """Whether the weights are all the same number, so that they count as none."""
+    if type(sample_weight) is not Tensor or sample_weight.shape != shape or not sample_weight.is_cpu:
+        return False
+    one = sample_weight[:1]
+    return bool((sample_weight == one).all() and (one > 0).all() and (one < math.inf).all())
 
 
 def _looked_up(loss: PerSampleLoss, input: Tensor, target: Tensor, ignore_index: int, label_smoothing: float) -> Tensor:
