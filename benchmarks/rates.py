@@ -33,9 +33,9 @@ GRIDS: dict[str, dict[str, Any]] = {
         "options": {"subset": 10_000, "epochs": 15, "lr": 0.05, "protocol": "mnist"},
     },
     "cifar10": {
-        "noises": ("none", "symmetric:0.4", "human:worse"),
-        "seeds": range(1),
-        "options": {"subset": 10_000, "epochs": 20, "model": "cnn8:width=0.25"},
+        "noises": ("symmetric:0.4", "human:worse", "none"),
+        "seeds": range(2),
+        "options": {"subset": 10_000, "epochs": 25, "model": "cnn8:width=0.25", "augment": False},
     },
 }  # fmt: skip
 METHODS = {"estimated": "antidote", "true": "antidote:noise_rate=injected", "ce": "ce"}

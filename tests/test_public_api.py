@@ -279,7 +279,7 @@ MEMBERS = {
         "read", "strings", "metrics", "samples", "predict", "predict_proba",
     },
     "NoiseRate": {
-        "rate", "low", "high", "per_class", "identifiable", "agreement", "instability", "anchors",
+        "rate", "low", "high", "per_class", "identifiable", "agreement", "instability", "steady", "anchors",
     },
     "Status": {"BUDGET", "FLOOR", "LIMIT", "PLAIN", "EMPTY", "INFINITE", "NAN", "INACCURATE"},
     "Divergence": {
