@@ -39,7 +39,7 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
     judged = [_judged(trainer, 1, second, first, files[0]), _judged(trainer, 2, first, second, files[1])]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimate = estimate_noise_rate(np.concatenate(judged, axis=1), data.labels[index])
+        estimate = estimate_noise_rate(np.concatenate([probs for probs, _ in judged], axis=1), data.labels[index])
     record = {
         "rate": estimate.rate,
         "low": estimate.low,
@@ -47,6 +47,7 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
         "per_class": [None if np.isnan(rate) else float(rate) for rate in estimate.per_class],  # JSON has no NaN
         "samples": count,
         "warnings": [str(warning.message) for warning in caught],
+        "seconds": sum(seconds for _, seconds in judged),
     }
     if trainer.engine.rank == 0:
         write_json(result, record)
@@ -56,8 +57,8 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
     return record
 
 
-def _judged(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Path) -> Any:
-    """(W, M, K) probabilities of the other half after every epoch of training on one's own."""
+def _judged(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Path) -> tuple[Any, float]:
+    """(W, M, K) probabilities of the other half after every epoch of training on one's own, and the seconds it took."""
     data, method = trainer.data, Single(LOSSES["ce"])
 
     def judge(progress: Progress, record: dict[str, Any]) -> None:
@@ -73,8 +74,9 @@ def _judged(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Pat
 
     name = f"noise rate, half {number} of 2"
     stage = Stage(name, number, own, WARM_UP, _constant, checkpoint)
-    extra = trainer.fit(stage, method, judge).extra
-    return torch.stack([extra[f"probs{epoch + 1}"] for epoch in range(WARM_UP)]).numpy()
+    progress = trainer.fit(stage, method, judge)
+    probs = torch.stack([progress.extra[f"probs{epoch + 1}"] for epoch in range(WARM_UP)]).numpy()
+    return probs, sum(record["seconds"] for record in progress.records)
 
 
 def _constant(u: float) -> float:
