@@ -22,7 +22,8 @@ LAYERS = (
     ("core",),
     ("nn", "data", "models"),
     ("methods",),
-    ("registry", "presets"),
+    ("presets",),
+    ("registry",),
     ("training",),
     ("bench", "auditing"),
     ("estimators", "cli"),
@@ -40,9 +41,10 @@ DOOR_TAKES = {"__init__": {"_version"}, "__main__": {"cli"}, "functional": {"cor
 INSIDE = {
     "core": (
         "divergences", "arrays", "budgets", "points", "solvers", "outcomes", "host", "device", "weighing", "envelope",
-        "fused", "relaxation", "conjugates", "rates", "losses.likelihood", "losses.__init__",
+        "fused", "relaxation", "conjugates", "rates", "losses.classes", "losses.likelihood", "losses.bounded",
+        "losses.asymmetric", "losses.contrast", "losses.__init__", "losses.naming",
     ),
-    "nn": ("distributed", "elements", "antidote", "accumulation", "variants"),
+    "nn": ("distributed", "elements", "robust", "antidote", "accumulation", "variants"),
 }  # fmt: skip
 
 NUMERICS = {"torch", "numpy"}

@@ -163,14 +163,18 @@ def list_names(
     kind: Annotated[
         str, typer.Argument(help="What to list.", metavar="{methods|data|models|protocols|noise|losses|divergences}")
     ],
+    preset: Annotated[str | None, typer.Option(help="With losses: the paper's rows on this data set.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """List what can be chosen by name."""
-    from antidote_learn.cli.lists import LISTS, print_table
+    from antidote_learn.cli.lists import LISTS, preset_losses, print_table
 
     if kind not in LISTS:
         raise typer.BadParameter(f"cannot list {kind!r}; choose from: {', '.join(LISTS)}")
-    rows = LISTS[kind]()
+    if preset is not None and kind != "losses":
+        raise typer.BadParameter(f"--preset belongs to `antidote list losses`, not to {kind!r}")
+    with _failures():
+        rows = LISTS[kind]() if preset is None else preset_losses(preset)
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     else:

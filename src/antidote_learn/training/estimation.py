@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from antidote_learn.core.losses import LOSSES
+from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.core.rates import estimate_noise_rate
 from antidote_learn.methods.single import Single
 from antidote_learn.training.checkpoint import read_json, write_json
@@ -59,7 +59,7 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
 
 def _judged(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Path) -> tuple[Any, float]:
     """(W, M, K) probabilities of the other half after every epoch of training on one's own, and the seconds it took."""
-    data, method = trainer.data, Single(LOSSES["ce"])
+    data, method = trainer.data, Single(cross_entropy)
 
     def judge(progress: Progress, record: dict[str, Any]) -> None:
         logits = outputs(

@@ -21,6 +21,7 @@ from antidote_learn.registry import (
     default_protocol,
     parse_method,
     protocols,
+    resolved,
     with_budget,
 )
 from antidote_learn.training.checkpoint import PART, locked, remove_parts
@@ -125,7 +126,7 @@ def train(
     """
     reporter = reporter or Silent()
     chosen = with_budget(
-        parse_method(method),
+        parse_method(resolved(method, data=str(data) if isinstance(data, (str, Path)) else "", noise=noise)),
         {"noise_rate": None if noise_rate == "auto" else noise_rate, "delta": delta, "penalty": penalty},
     )
     parse_noise(noise)
