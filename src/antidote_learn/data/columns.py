@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +15,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from antidote_learn.data.labels import names_of
 from antidote_learn.data.rows import Block
+from antidote_learn.data.saved import Meta, Tensors, damaged, saved_array, saved_field, saved_strings
 
 MAX_CATEGORIES = 100
 MAX_TERMS = 20_000
@@ -45,8 +45,6 @@ KINDS = {
 DATE = r"\d{4}-\d{2}-\d{2}([ T].*)?"
 
 Floats = NDArray[np.float64]
-Meta = dict[str, Any]
-Tensors = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -242,41 +240,3 @@ def column_from_state(meta: Any, tensors: Tensors, idf: str) -> Column:
         raise damaged(f"column {name!r} has text settings {meta['settings']}, known are {TEXT_SETTINGS}")
     terms = saved_strings(meta, "terms", distinct=True)
     return TextColumn(name, terms, saved_array(tensors, idf, len(terms), np.float64))
-
-
-def saved_field(meta: Any, name: str, kind: type[Any]) -> Any:
-    """A value of the saved JSON, of the type it must have."""
-    if not isinstance(meta, dict):
-        raise damaged(f"an object with {name!r} is needed, found {type(meta).__name__}")
-    value = meta.get(name)
-    if type(value) is not kind:
-        raise damaged(
-            f"{name!r} must be {kind.__name__}, " + (f"found {value!r:.40}" if name in meta else "it is missing")
-        )
-    return value
-
-
-def saved_strings(meta: Any, name: str, *, distinct: bool = False) -> tuple[str, ...]:
-    """A list of strings in the saved JSON."""
-    values = saved_field(meta, name, list)
-    if not all(isinstance(value, str) for value in values) or (distinct and not len(set(values)) == len(values) > 0):
-        raise damaged(f"{name!r} must be a list of " + ("different strings" if distinct else "strings"))
-    return tuple(values)
-
-
-def saved_array(tensors: Tensors, name: str, size: int, dtype: type[Any]) -> NDArray[Any]:
-    """A saved array (size,) of finite numbers, none of them negative but in a mean."""
-    array = tensors.get(name)
-    if array is None:
-        raise damaged(f"the array {name!r} is missing")
-    if array.dtype != dtype or array.shape != (size,):
-        found = f"{array.dtype} of shape {array.shape}"
-        raise damaged(f"the array {name!r} must be {np.dtype(dtype)} of shape ({size},), found {found}")
-    if not np.isfinite(array).all() or (name != "mean" and (array < 0).any()):
-        raise damaged(f"the array {name!r} holds numbers that are infinite, NaN or negative")
-    return array
-
-
-def damaged(reason: str) -> ValueError:
-    """What to raise where a saved value cannot be right."""
-    return ValueError(f"the saved preprocessing is damaged: {reason}; restore the run's files or train it again")

@@ -10,23 +10,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
-from antidote_learn.data.columns import (
-    Column,
-    Meta,
-    Tensors,
-    TextColumn,
-    column_from_state,
-    damaged,
-    fit_column,
-    saved_array,
-    saved_field,
-    saved_strings,
-)
+from antidote_learn.data.columns import Column, TextColumn, column_from_state, fit_column
 from antidote_learn.data.rows import DenseRows as DenseRows
 from antidote_learn.data.rows import FileRows as FileRows
 from antidote_learn.data.rows import Index, joined
 from antidote_learn.data.rows import Rows as Rows
 from antidote_learn.data.rows import SparseRows as SparseRows
+from antidote_learn.data.saved import Meta, Tensors, damaged, saved_array, saved_field, saved_strings
 from antidote_learn.data.tabular import as_frame, as_inputs
 
 VERSION = 1
