@@ -16,6 +16,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from antidote_learn.data.labels import names_of
 from antidote_learn.data.rows import Block
 from antidote_learn.data.saved import Meta, Tensors, damaged, saved_array, saved_field, saved_strings
+from antidote_learn.data.sentences import EmbeddingColumn, embedding_column, embedding_from_state, texts_of
 
 MAX_CATEGORIES = 100
 MAX_TERMS = 20_000
@@ -120,17 +121,19 @@ class TextColumn:
         """(N, width)."""
         vectorizer = _vectorizer(vocabulary=self.terms)
         vectorizer.idf_ = self.idf
-        return sparse.csr_array(vectorizer.transform(_texts(values)), dtype=np.float32)
+        return sparse.csr_array(vectorizer.transform(texts_of(values)), dtype=np.float32)
 
     def meta(self) -> Meta:
         """For JSON."""
         return {"name": self.name, "kind": self.kind, "terms": list(self.terms), "settings": TEXT_SETTINGS}
 
 
-Column = NumberColumn | CategoryColumn | TextColumn
+Column = NumberColumn | CategoryColumn | TextColumn | EmbeddingColumn
 
 
-def fit_column(values: pd.Series[Any], name: str, *, is_text: bool) -> tuple[Column | None, str]:
+def fit_column(
+    values: pd.Series[Any], name: str, *, is_text: bool, text_features: str = "tfidf"
+) -> tuple[Column | None, str]:
     """The column as it is encoded, or None where it is left out; and what to say about it."""
     if values.isna().all():
         return None, f"column {name!r} was left out: all its values are missing"
@@ -138,7 +141,7 @@ def fit_column(values: pd.Series[Any], name: str, *, is_text: bool) -> tuple[Col
     if kind == "identifier":
         return None, f"column {name!r} was left out: {values.nunique()} different strings look like identifiers"
     if kind == "text":
-        return _fit_text(values, name)
+        return (embedding_column(name), "") if text_features == "embeddings" else _fit_text(values, name)
     if kind in ("number", "time"):
         return _fit_numbers(_numbers(values, name, kind), name, kind), ""
     return _fit_categories(values, name, kind)
@@ -184,7 +187,7 @@ def _fit_categories(values: pd.Series[Any], name: str, kind: str) -> tuple[Categ
 def _fit_text(values: pd.Series[Any], name: str) -> tuple[TextColumn | None, str]:
     vectorizer = _vectorizer(min_df=2 if len(values) >= MANY_TEXTS else 1, max_features=MAX_TERMS)
     try:
-        vectorizer.fit(_texts(values))
+        vectorizer.fit(texts_of(values))
     except ValueError as error:  # its way to say that there is no term
         return None, f"column {name!r} was left out: {error}"
     return TextColumn(name, tuple(vectorizer.get_feature_names_out().tolist()), vectorizer.idf_), ""
@@ -192,10 +195,6 @@ def _fit_text(values: pd.Series[Any], name: str) -> tuple[TextColumn | None, str
 
 def _vectorizer(**settings: Any) -> TfidfVectorizer:
     return TfidfVectorizer(**{**TEXT_SETTINGS, "ngram_range": tuple(TEXT_SETTINGS["ngram_range"])}, **settings)
-
-
-def _texts(values: pd.Series[Any]) -> list[str]:
-    return names_of(values).fillna("").tolist()
 
 
 def _numbers(values: pd.Series[Any], name: str, kind: str) -> Floats:
@@ -234,6 +233,8 @@ def column_from_state(meta: Any, tensors: Tensors, idf: str) -> Column:
         return NumberColumn(name, kind, mean, std, saved_field(meta, "missing", bool))
     if kind in ("flag", "category"):
         return CategoryColumn(name, kind, saved_strings(meta, "categories", distinct=True))
+    if kind == EmbeddingColumn.kind:
+        return embedding_from_state(meta)
     if kind != "text":
         raise damaged(f"column {name!r} is of kind {kind!r}")
     if saved_field(meta, "settings", dict) != TEXT_SETTINGS:
