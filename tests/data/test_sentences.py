@@ -152,7 +152,7 @@ def test_a_table_without_text_and_data_that_is_no_table_are_refused():
 
 
 def prepared(frame: pd.DataFrame, noise: str = "none", **options: str) -> Prepared:
-    arrays = from_arrays(frame, np.arange(len(frame)) % 2, text="words")
+    arrays = from_arrays(frame, np.arange(len(frame)) % 3, text="words")
     return prepare(arrays, noise=noise, noise_seed=0, seed=0, subset=None, recipe="fitted", **options)
 
 
@@ -170,7 +170,7 @@ def test_what_a_run_is_about_does_not_hang_on_last_digits_but_on_texts_and_other
 
 
 def test_noise_that_depends_on_the_samples_is_the_same_for_both_kinds_of_features():
-    frame = table((ANIMALS + MONEY) * 3)
+    frame = table((ANIMALS + MONEY) * 6)
     either = [prepared(frame, "instance:0.4", text_features=choice).labels for choice in ("tfidf", "embeddings")]
     assert np.array_equal(*either)
 

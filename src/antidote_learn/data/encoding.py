@@ -208,7 +208,7 @@ class TableEncoding:
 
     @property
     def exact(self) -> NDArray[np.bool_]:
-        """(D,), which numbers of a row are the same on every machine: all but embeddings, whose last digits differ."""
+        """(D,), which numbers of a row are the same on every machine: all but embeddings (their last digits)."""
         columns = self.columns
         return np.repeat([column.kind != EmbeddingColumn.kind for column in columns], [c.width for c in columns])
 

@@ -235,7 +235,7 @@ def _in_memory(rows: Rows, workers: int) -> Rows:
 def fingerprint(prepared: Prepared) -> str:
     """SHA-256 of the labels and of up to 1000 evenly spaced rows: whether a folder's run was about this data.
 
-    Embeddings differ in their last digits between machines, so that their texts count instead.
+    Embeddings may differ in their last digits between machines, so that their texts count instead.
     """
     digest = hashlib.sha256(prepared.texts.encode())
     encoding = prepared.encoding
