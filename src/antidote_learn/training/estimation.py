@@ -45,6 +45,9 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
         "low": estimate.low,
         "high": estimate.high,
         "per_class": [None if np.isnan(rate) else float(rate) for rate in estimate.per_class],  # JSON has no NaN
+        "agreement": estimate.agreement,
+        "instability": estimate.instability,
+        "steady": estimate.steady,
         "samples": count,
         "warnings": [str(warning.message) for warning in caught],
         "seconds": sum(seconds for _, seconds in judged),
