@@ -1,0 +1,98 @@
+"""One cell of a grid: a training run, named by what determines it, and the record it leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from antidote_learn.registry import resolved
+from antidote_learn.training.checkpoint import read_json, write_json
+from antidote_learn.training.interrupts import Interrupted
+from antidote_learn.training.runs import train
+from antidote_learn.training.specs import read_spec
+
+FORMAT = 1
+SETTINGS = (
+    "protocol", "model", "optimizer", "lr", "schedule", "epochs", "batch_size", "weight_decay", "clip", "augment",
+    "samples",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A run to make.
+
+    Attributes:
+        data: As `train` takes it, in a string.
+        method: As the user wrote it: presets and aliases are resolved for the data and the noise.
+        noise: Of the training labels.
+        seed: Of everything.
+        options: Further arguments of `train`.
+    """
+
+    data: str
+    method: str
+    noise: str
+    seed: int
+    options: Mapping[str, Any]
+
+    @property
+    def trained(self) -> str:
+        """The method as it is trained."""
+        return resolved(self.method, data=self.data, noise=self.noise)
+
+    @property
+    def name(self) -> str:
+        """Of its folder: a hash of all that determines it."""
+        what = {**asdict(self), "method": self.trained, "format": FORMAT}
+        return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def record_of(cell: Cell, folder: Path) -> dict[str, Any] | None:
+    """What a cell that has ended left in a grid's folder; None where it has not."""
+    path = folder / cell.name / "record.json"
+    if not path.exists():
+        return None
+    record: dict[str, Any] = read_json(path)
+    return {**record, "method": cell.method}  # two names may stand for the same run
+
+
+def run_cell(cell: Cell, folder: Path) -> dict[str, Any] | None:
+    """Makes the run, from its checkpoint if there is one, and writes its record; None where the user stopped it.
+
+    A run that fails is a record with its error.
+    """
+    known = record_of(cell, folder)
+    if known is not None:
+        return known
+    place = folder / cell.name
+    try:
+        found = _figures(cell, place)
+    except Interrupted:
+        return None
+    except Exception as error:
+        found = {"error": " ".join(f"{type(error).__name__}: {error}".split())}
+    record = {"method": cell.method, "trained": cell.trained, "noise": cell.noise, "seed": cell.seed, **found}
+    place.mkdir(parents=True, exist_ok=True)
+    write_json(place / "record.json", record)
+    return record
+
+
+def _figures(cell: Cell, place: Path) -> dict[str, Any]:
+    options = dict(cell.options)
+    run = train(
+        cell.data, method=cell.trained, noise=cell.noise, seed=cell.seed, out=place / "run", resume=True, **options
+    )
+    summary, (spec, _) = run.summary, read_spec(run.folder)
+    rate = summary["noise_rate"]
+    return {
+        **{key: summary["accuracy"][key] for key in ("last", "best", "best_epoch", "against")},
+        "seconds": summary["seconds"],
+        "realised": summary["noise"]["realised"],
+        "noise_rate": None if rate is None else {key: rate[key] for key in ("rate", "low", "high")},
+        "settings": {key: spec[key] for key in SETTINGS},
+    }

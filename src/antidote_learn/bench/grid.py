@@ -1,0 +1,138 @@
+"""Grids of runs: which cells there are, and engines that make those that are missing."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from antidote_learn.bench.cells import Cell, record_of, run_cell
+from antidote_learn.data.noise import parse_noise
+from antidote_learn.registry import build_method, parse_method, with_budget
+from antidote_learn.training.checkpoint import locked
+from antidote_learn.training.engine import RunFailed
+from antidote_learn.training.interrupts import Interrupted
+
+Record = dict[str, Any]
+
+
+class Listener(Protocol):
+    """Who is told how a grid goes on."""
+
+    def begin(self, *, total: int, done: int) -> None:
+        """So many cells, of which some are done."""
+
+    def ended(self, record: Record) -> None:
+        """A cell ended."""
+
+
+def make_cells(
+    data: str, *, methods: Sequence[str], noises: Sequence[str], seeds: Sequence[int], options: Mapping[str, Any]
+) -> list[Cell]:
+    """All cells, checked; seeds vary slowest, so that a grid that is not done has whole rows first.
+
+    Raises:
+        ValueError: For a method or noise that is none, or one that is there twice.
+    """
+    for what, given in (("method", methods), ("noise", noises), ("seed", seeds)):
+        if not given:
+            raise ValueError(f"give at least one {what}")
+        twice = [value for value in given if list(given).count(value) > 1]
+        if twice:
+            raise ValueError(f"the {what} {twice[0]!r} is there twice: leave one out")
+    cells = [
+        Cell(data, method, noise, seed, options) for seed, noise, method in itertools.product(seeds, noises, methods)
+    ]
+    for noise in noises:
+        parse_noise(noise)
+    for cell in cells[: len(methods) * len(noises)]:
+        spec = with_budget(parse_method(cell.trained), {})
+        rate = spec.parameters.get("noise_rate")
+        stand_in = {**spec.parameters, **({"noise_rate": 0.1} if isinstance(rate, str) else {})}
+        build_method(type(spec)(spec.name, stand_in))
+    return cells
+
+
+Engine = Callable[[Sequence[Cell], Path], Iterator["Record | None"]]
+"""Runs cells in a folder and gives their records as they end; None for one that was stopped."""
+
+
+def run_grid(cells: Sequence[Cell], folder: Path, engine: Engine, listener: Listener) -> list[Record]:
+    """Makes what is missing, and gives the records of all cells, in their order.
+
+    Raises:
+        Interrupted: Ctrl-C; every cell that was running can be continued.
+        RunFailed: A worker died.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        missing = {cell.name: cell for cell in cells if record_of(cell, folder) is None}
+        listener.begin(total=len(cells), done=len(cells) - sum(cell.name in missing for cell in cells))
+        stopped = False
+        for record in engine(list(missing.values()), folder):
+            if record is None:
+                stopped = True
+            else:
+                listener.ended(record)
+        if stopped:
+            raise Interrupted
+    return known_records(cells, folder)
+
+
+def known_records(cells: Sequence[Cell], folder: Path) -> list[Record]:
+    """The records of the cells that have ended."""
+    return [record for cell in cells if (record := record_of(cell, folder)) is not None]
+
+
+def local_engine(jobs: int) -> Engine:
+    """``jobs`` processes on this machine, which share its cores; each imports torch once and makes many cells."""
+
+    def run(cells: Sequence[Cell], folder: Path) -> Iterator[Record | None]:
+        workers = min(jobs, len(cells))
+        if workers <= 1:
+            for cell in cells:
+                record = run_cell(cell, folder)
+                yield record
+                if record is None:
+                    return
+            return
+        context = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(workers, context, initializer=_prepare, initargs=(max(1, cores() // workers),))
+        try:
+            futures = [pool.submit(run_cell, cell, folder) for cell in cells]
+            for future in as_completed(futures):
+                yield future.result()
+        except BrokenProcessPool as error:
+            raise RunFailed(
+                "a worker died, perhaps for lack of memory: run the same command again to go on, with fewer --jobs"
+            ) from error
+        except KeyboardInterrupt:  # the workers heard it too, and end after their step
+            raise Interrupted from None
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    return run
+
+
+def _prepare(threads: int) -> None:
+    """A new worker: its share of the cores; Ctrl-C counts inside a run only."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(threads)
+
+
+def default_jobs() -> int:
+    """One for each core, or one where there is an accelerator to share."""
+    return 1 if torch.cuda.is_available() else cores()
+
+
+def cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,246 @@
+"""Records of a grid as tables: means over seeds, what is missing, which differences mean something."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from antidote_learn.bench.cells import Cell
+
+LEVEL = 0.05  # of the test behind "not significantly worse"
+FEWEST = 3  # seeds for it
+NOTE = (
+    "Last epoch, mean ± standard deviation over seeds. The best mean of a column is bold, the second best in italics; "
+    "= marks a mean that is not significantly below the best (paired t-test over the seeds, p > 0.05, not corrected "
+    "for the number of methods)"
+)
+OPTIMISTIC = "Best epoch, chosen on the test samples themselves: optimistic."
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method with one noise.
+
+    Attributes:
+        method: As the user wrote it.
+        noise: Likewise.
+        last: Accuracies of the last epoch by seed.
+        best: Those of the best epoch.
+        seconds: Mean of a run.
+        wanted: How many seeds there should be.
+    """
+
+    method: str
+    noise: str
+    last: dict[int, float]
+    best: dict[int, float]
+    seconds: float | None
+    wanted: int
+
+    @property
+    def mean(self) -> float:
+        """Of the last epoch; NaN without a run."""
+        return statistics.fmean(self.last.values()) if self.last else math.nan
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A grid's outcome: rows (method by noise), what is missing, and under which protocol it was made."""
+
+    methods: tuple[str, ...]
+    noises: tuple[str, ...]
+    rows: tuple[Row, ...]
+    missing: tuple[Record, ...]
+    protocol: Record
+
+    def row(self, method: str, noise: str) -> Row:
+        """One of the rows."""
+        return next(row for row in self.rows if (row.method, row.noise) == (method, noise))
+
+
+def compared(cells: Sequence[Cell], records: Sequence[Record]) -> Comparison:
+    """What the records say about the cells."""
+    methods = tuple(dict.fromkeys(cell.method for cell in cells))
+    noises = tuple(dict.fromkeys(cell.noise for cell in cells))
+    seeds = tuple(dict.fromkeys(cell.seed for cell in cells))
+    found = {(record["method"], record["noise"], record["seed"]): record for record in records}
+    rows = tuple(_row(method, noise, seeds, found) for method in methods for noise in noises)
+    missing = tuple(
+        {"method": cell.method, "noise": cell.noise, "seed": cell.seed, "error": (record or {}).get("error")}
+        for cell in cells
+        if (record := found.get((cell.method, cell.noise, cell.seed))) is None or "error" in record
+    )
+    return Comparison(methods, noises, rows, missing, _protocol(cells, seeds, records))
+
+
+def _row(method: str, noise: str, seeds: Sequence[int], found: dict[Any, Record]) -> Row:
+    known = {seed: found[method, noise, seed] for seed in seeds if "last" in found.get((method, noise, seed), {})}
+    last, best = ({seed: record[key] for seed, record in known.items()} for key in ("last", "best"))
+    seconds = statistics.fmean(record["seconds"] for record in known.values()) if known else None
+    return Row(method, noise, last, best, seconds, len(seeds))
+
+
+def _protocol(cells: Sequence[Cell], seeds: Sequence[int], records: Sequence[Record]) -> Record:
+    settings: Record = next((record["settings"] for record in records if "settings" in record), {})
+    against = next((record["against"] for record in records if "against" in record), None)
+    return {"data": cells[0].data, "seeds": list(seeds), **settings, "against": against}
+
+
+def marks(comparison: Comparison, noise: str) -> dict[str, str]:
+    """For each method "best", "second", "equal" or "": "equal" is not significantly below the best."""
+    rows = [row for row in comparison.rows if row.noise == noise and len(row.last) == row.wanted]
+    ranked = sorted(rows, key=lambda row: -row.mean)
+    found = dict.fromkeys(comparison.methods, "")
+    for place, row in enumerate(ranked):
+        if place > 0 and _not_worse(row, ranked[0]):
+            found[row.method] = "equal"
+        if place < 2 and len(ranked) > 1:
+            found[row.method] = ("best", "second")[place] + (" equal" if found[row.method] else "")
+    return found
+
+
+def _not_worse(row: Row, best: Row) -> bool:
+    """Whether the paired differences over the seeds may be chance; not asked of fewer than three."""
+    if len(best.last) < FEWEST:
+        return False
+    differences = np.array([best.last[seed] - row.last[seed] for seed in best.last])
+    if np.ptp(differences) == 0.0:
+        return bool(differences[0] == 0.0)
+    return bool(stats.ttest_1samp(differences, 0.0).pvalue > LEVEL)
+
+
+def as_json(comparison: Comparison) -> str:
+    """For programs."""
+    rows = [
+        {
+            "method": row.method,
+            "noise": row.noise,
+            "n": len(row.last),
+            "last": _spread(row.last),
+            "best": _spread(row.best),
+            "seconds": row.seconds,
+        }
+        for row in comparison.rows
+    ]
+    found = {"protocol": comparison.protocol, "rows": rows, "missing": list(comparison.missing)}
+    return json.dumps(found, indent=2) + "\n"
+
+
+def as_csv(comparison: Comparison) -> str:
+    """A line for each method and noise."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["method", "noise", "n", "last_mean", "last_std", "best_mean", "best_std", "seconds", "mark"])
+    for noise in comparison.noises:
+        marked = marks(comparison, noise)
+        for method in comparison.methods:
+            row = comparison.row(method, noise)
+            figures = [value for part in (row.last, row.best) for value in _spread(part).values()]
+            writer.writerow([method, noise, len(row.last), *figures, row.seconds, marked[method]])
+    return text.getvalue()
+
+
+def as_markdown(comparison: Comparison) -> str:
+    """Two tables, of the last and of the best epoch, with their notes."""
+    wraps = {"best": ("**", "**"), "second": ("*", "*")}
+
+    def table(figures: Callable[[Row], dict[int, float]], marked: bool) -> list[str]:
+        lines = ["| method | " + " | ".join(comparison.noises) + " |", "|---" * (len(comparison.noises) + 1) + "|"]
+        chosen = {noise: marks(comparison, noise) for noise in comparison.noises}
+        for method in comparison.methods:
+            cells = []
+            for noise in comparison.noises:
+                row = comparison.row(method, noise)
+                mark = chosen[noise][method] if marked else ""
+                cells.append(_wrapped(_text(figures(row), row.wanted, "±"), mark, wraps, " ="))
+            lines.append(f"| {method} | " + " | ".join(cells) + " |")
+        return lines
+
+    lines = [*table(lambda row: row.last, True), "", f"{NOTE}. {protocol_line(comparison)}"]
+    lines += ["", OPTIMISTIC, "", *table(lambda row: row.best, False)]
+    if comparison.missing:
+        lines += ["", missing_line(comparison)]
+    return "\n".join(lines) + "\n"
+
+
+def as_latex(comparison: Comparison) -> str:
+    """A tabular of the last epoch, for booktabs."""
+    wraps = {"best": (r"\textbf{", "}"), "second": (r"\underline{", "}")}
+    lines = [
+        r"\begin{tabular}{l" + "r" * len(comparison.noises) + "}",
+        r"\toprule",
+        " & ".join(["method", *map(_latex, comparison.noises)]) + r" \\",
+        r"\midrule",
+    ]
+    chosen = {noise: marks(comparison, noise) for noise in comparison.noises}
+    for method in comparison.methods:
+        cells = []
+        for noise in comparison.noises:
+            row = comparison.row(method, noise)
+            text = _text(row.last, row.wanted, r"$\pm$", absent="--")
+            cells.append(_wrapped(text, chosen[noise][method], wraps, r"$^=$"))
+        lines.append(" & ".join([_latex(method), *cells]) + r" \\")
+    notes = [f"% {NOTE}.", f"% {protocol_line(comparison)}"]
+    if comparison.missing:
+        notes.append(f"% {missing_line(comparison)}")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *notes]) + "\n"
+
+
+def protocol_line(comparison: Comparison) -> str:
+    """Under which settings all runs were made, in one sentence."""
+    known = {key: value for key, value in comparison.protocol.items() if value is not None}
+    seeds = ", ".join(map(str, known.pop("seeds")))
+    return "; ".join([*(f"{key} {value}" for key, value in known.items()), f"seeds {seeds}"]) + "."
+
+
+def missing_line(comparison: Comparison) -> str:
+    """What the table does not show."""
+    failed = [cell for cell in comparison.missing if cell["error"]]
+    line = f"{len(comparison.missing)} cells are missing"
+    if not failed:
+        return line + "."
+    first = failed[0]
+    return (
+        f"{line}, {len(failed)} of them failed; the first: {first['method']}, {first['noise']}, seed {first['seed']}: "
+        f"{first['error']}"
+    )
+
+
+def cell_text(row: Row) -> str:
+    """A row's figure for a person."""
+    return _text(row.last, row.wanted, "±")
+
+
+def _text(values: dict[int, float], wanted: int, plus_minus: str, absent: str = "–") -> str:
+    if not values:
+        return absent
+    spread = _spread(values)
+    text = f"{spread['mean']:.2f}" + ("" if spread["std"] is None else f" {plus_minus} {spread['std']:.2f}")
+    return text if len(values) == wanted else f"{text} ({len(values)} of {wanted})"
+
+
+def _spread(values: dict[int, float]) -> dict[str, float | None]:
+    numbers = list(values.values())
+    mean = statistics.fmean(numbers) if numbers else None
+    return {"mean": mean, "std": statistics.stdev(numbers) if len(numbers) > 1 else None}
+
+
+def _wrapped(text: str, mark: str, wraps: dict[str, tuple[str, str]], equal: str) -> str:
+    kind = mark.split(" ")[0]
+    before, after = wraps.get(kind, ("", ""))
+    return f"{before}{text}{after}{equal if 'equal' in mark else ''}"
+
+
+def _latex(text: str) -> str:
+    return "".join("\\" + letter if letter in "_%&#" else letter for letter in text)

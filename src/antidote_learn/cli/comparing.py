@@ -1,0 +1,139 @@
+"""`antidote compare`: a grid of methods, noises and seeds, and its table."""
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from antidote_learn.cli import options as given
+from antidote_learn.cli.failures import failures
+
+if TYPE_CHECKING:
+    from antidote_learn.bench.cells import Cell
+    from antidote_learn.bench.tables import Comparison
+
+FORMATS = ("table", "markdown", "csv", "json", "latex")
+ENGINES = ("local", "ray")
+
+
+def compare(
+    data: given.Data,
+    methods: Annotated[str, typer.Option(help="Methods and losses, separated by commas.")],
+    noise: Annotated[str, typer.Option(help="Noises, separated by commas.")] = "none",
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds: 0, 1, ...")] = 3,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time (default: one for each core).")] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray for a Ray cluster.")] = "local",
+    out: Annotated[Path | None, typer.Option(help="The grid's folder (default: a name under grids).")] = None,
+    output: Annotated[str, typer.Option("--format", help="table, markdown, csv, json or latex.")] = "table",
+    label: given.Label = None,
+    text: given.Text = None,
+    text_features: given.TextFeatures = "tfidf",
+    test: given.Test = None,
+    subset: given.Subset = None,
+    model: given.Model = None,
+    protocol: given.Protocol = None,
+    epochs: given.Epochs = None,
+    batch_size: given.BatchSize = None,
+    lr: given.Rate = None,
+    optimizer: given.Optimizer = None,
+    weight_decay: given.WeightDecay = None,
+    schedule: given.Schedule = None,
+    warmup: given.Warmup = None,
+    clip: given.Clip = None,
+    augment: given.Augment = True,
+    data_root: given.DataRoot = None,
+    strict: given.Strict = False,
+    quiet: given.Quiet = False,
+) -> None:
+    """Compare methods under one protocol; a grid that was stopped goes on where it was."""
+    chosen = {
+        "label": label,
+        "text": tuple(text or ()),
+        "text_features": text_features,
+        "test": test,
+        "subset": subset,
+        "model": model,
+        "protocol": protocol,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "lr": lr,
+        "optimizer": optimizer,
+        "weight_decay": weight_decay,
+        "schedule": schedule,
+        "warmup": warmup,
+        "clip": clip,
+        "augment": augment,
+        "data_root": None if data_root is None else str(data_root),
+        "strict": strict,
+    }
+    with failures():
+        for value, accepted, what in ((output, FORMATS, "--format"), (engine, ENGINES, "--engine")):
+            if value not in accepted:
+                raise ValueError(f"{what} must be one of {', '.join(accepted)}; got {value!r}")
+        from antidote_learn.bench.grid import make_cells
+
+        cells = make_cells(
+            data,
+            methods=separated(methods),
+            noises=separated(noise),
+            seeds=range(seeds),
+            options={key: value for key, value in chosen.items() if value not in (None, ())},
+        )
+        folder = out or Path("grids") / re.sub(r"[^\w.-]+", "-", Path(data).stem)
+        _print(_made(cells, folder, engine, jobs, quiet), output, folder)
+
+
+def separated(text: str) -> list[str]:
+    """The parts of a list with commas; brackets protect what is in them."""
+    return [part.strip() for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
+
+
+def _made(cells: "Sequence[Cell]", folder: Path, engine: str, jobs: int | None, quiet: bool) -> "Comparison":
+    """The grid, made as far as it is missing; stopped by the user, what there is of it is printed first."""
+    from antidote_learn.bench.cluster import ray_engine
+    from antidote_learn.bench.grid import default_jobs, known_records, local_engine, run_grid
+    from antidote_learn.bench.tables import compared
+    from antidote_learn.cli.live import listener_for
+    from antidote_learn.training.interrupts import Interrupted
+
+    chosen = ray_engine(jobs) if engine == "ray" else local_engine(jobs or default_jobs())
+    listener = listener_for(cells, quiet=quiet)
+    try:
+        with listener:
+            run_grid(cells, folder, chosen, listener)
+    except (Interrupted, KeyboardInterrupt):
+        from antidote_learn.bench.tables import as_markdown
+
+        typer.echo(as_markdown(compared(cells, known_records(cells, folder))), err=True)
+        raise Interrupted from None
+    return compared(cells, known_records(cells, folder))
+
+
+def _print(comparison: "Comparison", output: str, folder: Path) -> None:
+    from antidote_learn.bench import tables
+    from antidote_learn.bench.comparison import draw_comparison
+    from antidote_learn.bench.plots import save
+
+    figure = draw_comparison(comparison)
+    if figure is not None:
+        typer.echo(f"figure: {save(figure, folder / 'accuracy.png')}", err=True)
+    if output == "table":
+        from antidote_learn.cli.live import table_of
+
+        _console().print(table_of(comparison))
+        typer.echo(f"{tables.NOTE}. {tables.protocol_line(comparison)}", err=True)
+        if comparison.missing:
+            typer.echo(tables.missing_line(comparison), err=True)
+    else:
+        written: Any = getattr(tables, f"as_{output}")
+        typer.echo(written(comparison), nl=False)
+    typer.echo(f"grid: {folder}", err=True)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 1000)

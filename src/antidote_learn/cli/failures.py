@@ -1,0 +1,39 @@
+"""What may go wrong in a command: one line on stderr, and the right exit code."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """One line on stderr and the right exit code for what may go wrong."""
+    try:
+        yield
+    except (ValueError, FileNotFoundError) as error:
+        _leave(2, error)
+    except OSError as error:
+        _leave(1, error)
+    except KeyboardInterrupt:
+        _leave(130, "stopped at once; continue with --resume from the last checkpoint")
+    except Exception as error:
+        _leave_by_name(error)
+
+
+def _leave_by_name(error: Exception) -> None:
+    """The training errors, which are not imported before they can be raised."""
+    from antidote_learn.training.engine import RunFailed
+    from antidote_learn.training.interrupts import Interrupted
+
+    if isinstance(error, Interrupted):
+        _leave(130, "stopped after the current step; continue with the same command and --resume")
+    if isinstance(error, RunFailed):
+        _leave(1, error)
+    raise error
+
+
+def _leave(code: int, error: object) -> None:
+    line = " ".join(str(error).split())
+    typer.echo(f"antidote: {line}", err=True)
+    raise typer.Exit(code)

@@ -1,0 +1,116 @@
+"""A grid as it fills: a live table on a terminal, a line for each cell elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from antidote_learn.bench.cells import Cell
+from antidote_learn.bench.tables import Comparison, cell_text, compared, marks
+
+STYLES = {"best": "bold green", "second": "underline"}
+
+
+def listener_for(cells: Sequence[Cell], *, quiet: bool) -> GridLines:
+    """Who listens to a grid."""
+    if quiet:
+        return GridLines(cells, told=False)
+    return GridTable(cells) if sys.stderr.isatty() else GridLines(cells)
+
+
+def table_of(comparison: Comparison) -> Table:
+    """Methods by noises; the best and the second best of a column stand out."""
+    table = Table("method", *comparison.noises, box=None, pad_edge=False, header_style="bold")
+    marked = {noise: marks(comparison, noise) for noise in comparison.noises}
+    for method in comparison.methods:
+        texts = []
+        for noise in comparison.noises:
+            mark = marked[noise][method]
+            style = STYLES.get(mark.split(" ")[0])
+            text = cell_text(comparison.row(method, noise)) + (" =" if "equal" in mark else "")
+            texts.append(f"[{style}]{text}[/]" if style else text)
+        table.add_row(method, *texts)
+    return table
+
+
+class GridLines:
+    """A line for each cell that ends, with the time that is left."""
+
+    def __init__(self, cells: Sequence[Cell], *, told: bool = True) -> None:
+        self._cells, self._told, self._records = cells, told, list[dict[str, Any]]()
+        self._total = self._done = self._first = 0
+        self._start = time.monotonic()
+
+    def __enter__(self) -> GridLines:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to put away."""
+
+    def begin(self, *, total: int, done: int) -> None:
+        """So many cells, of which some are done."""
+        self._total, self._done, self._first = total, done, done
+        if self._told and done:
+            self._say(f"{done} of {total} cells are done already")
+
+    def ended(self, record: dict[str, Any]) -> None:
+        """A cell ended."""
+        self._done += 1
+        self._records.append(record)
+        if self._told:
+            figure = f"{record['last']:.2f} %" if "last" in record else f"FAILED: {record['error']}"
+            left = (time.monotonic() - self._start) / (self._done - self._first) * (self._total - self._done)
+            where = f"{record['method']}, {record['noise']}, seed {record['seed']}"
+            self._say(f"{self._done}/{self._total} {where}: {figure}, {left / 60:.0f} min left")
+
+    def _say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
+
+
+class GridTable(GridLines):
+    """The table itself, with a bar below."""
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        super().__init__(cells, told=False)
+        console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("cells"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self._task = self._bar.add_task("cells", total=len(cells))
+        self._live = Live(self._bar, console=console, transient=True)
+
+    def __enter__(self) -> GridTable:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """The terminal as it was."""
+        self._live.stop()
+
+    def begin(self, *, total: int, done: int) -> None:
+        """So many cells, of which some are done."""
+        super().begin(total=total, done=done)
+        self._bar.update(self._task, completed=done)
+
+    def ended(self, record: dict[str, Any]) -> None:
+        """A cell ended: the table of this session's cells, and the bar."""
+        super().ended(record)
+        self._bar.update(self._task, completed=self._done)
+        self._live.update(Group(table_of(compared(self._cells, self._records)), self._bar))
