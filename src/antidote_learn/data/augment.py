@@ -196,6 +196,7 @@ class Recipe:
 
 
 # cifar10, cifar100, mnist: the data loaders of github.com/cswjl/eps-softmax, which the paper's own code builds on.
+# cifar10n, cifar100n: those of github.com/UCSC-REAL/cifar-10-100n; the first one's deviation is a mean over images.
 # imagenet: the numbers of torchvision's models; the published random resized crop and colour jitter are not done here.
 # none: pixels scaled to 0 ... 1 and nothing else.
 RECIPES: dict[str, Recipe] = {
@@ -208,6 +209,12 @@ RECIPES: dict[str, Recipe] = {
         mean=(0.5071, 0.4865, 0.4409),
         std=(0.2673, 0.2564, 0.2762),
         augmentation=Augmentation(padding=4, flip=True, degrees=20.0),
+    ),
+    "cifar10n": Recipe(
+        mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010), augmentation=Augmentation(padding=4, flip=True)
+    ),
+    "cifar100n": Recipe(
+        mean=(0.5071, 0.4867, 0.4408), std=(0.2675, 0.2565, 0.2761), augmentation=Augmentation(padding=4, flip=True)
     ),
     "mnist": Recipe(mean=(0.1307,), std=(0.3081,), augmentation=Augmentation()),
     "imagenet": Recipe(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), augmentation=Augmentation(flip=True)),
