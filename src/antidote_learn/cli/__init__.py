@@ -91,6 +91,7 @@ def train(
     """Train a network on labels that cannot be trusted."""
     with _failures():
         from antidote_learn.cli.reporters import reporter_for
+        from antidote_learn.training.engine import Engine
         from antidote_learn.training.runs import train as run
 
         done = run(
@@ -128,6 +129,8 @@ def train(
             strict=strict,
             reporter=reporter_for(quiet=quiet),
         )
+        if not Engine(devices=devices, nodes=nodes).is_first:  # torchrun or a cluster has started it beside the first
+            return
         if figures:
             from antidote_learn.bench.plots import draw_figures
 

@@ -218,7 +218,8 @@ def _carried_out(job: Job, engine: Engine, *, resume: bool, model: nn.Module | N
     """The run in its folder, which is locked as long."""
     folder = job.folder
     if not engine.is_first:  # started by a cluster: the first process looks after the folder
-        engine.launch(work, job)
+        if not (resume and (folder / "done").exists()):  # else the first one does not launch, either
+            engine.launch(work, job)
         return Run.read(folder, which="last", model=model)
     _make(folder)
     with locked(folder), gently():
