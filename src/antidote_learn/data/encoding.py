@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -22,6 +23,7 @@ from antidote_learn.data.columns import (
     saved_field,
     saved_strings,
 )
+from antidote_learn.data.listed import image_files
 from antidote_learn.data.rows import DenseRows as DenseRows
 from antidote_learn.data.rows import FileRows as FileRows
 from antidote_learn.data.rows import Index, joined
@@ -85,7 +87,8 @@ def fit_encoding(arrays: Arrays, *, index: Index | None = None) -> Encoding:
     rows = np.arange(len(inputs)) if index is None else index
     if isinstance(inputs, ImageFiles):
         spaced = np.linspace(0, len(rows) - 1, min(len(rows), SAMPLED_FILES)).astype(np.int64)
-        return _fit_images((3, inputs.size, inputs.size), FileRows(inputs), rows[spaced])
+        fitted = _fit_images((3, inputs.size, inputs.size), FileRows(inputs), rows[spaced])
+        return replace(fitted, column=inputs.column)
     array: NDArray[Any] = inputs
     if array.ndim == 4:
         return _fit_images(array.shape[1:], DenseRows(array), rows)
@@ -109,7 +112,9 @@ def encoding_from_state(meta: Any, tensors: Tensors) -> Encoding:
     mean, std = (saved_array(tensors, name, shape[0], np.float32) for name in ("mean", "std"))
     if kind == "images" and not std.all():
         raise damaged("the deviation of a channel is 0")
-    return ImageEncoding(shape, mean, std) if kind == "images" else FeatureEncoding(mean, std)
+    if kind == "features":
+        return FeatureEncoding(mean, std)
+    return ImageEncoding(shape, mean, std, saved_field(meta, "column", str) if "column" in meta else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,16 +125,23 @@ class ImageEncoding:
         shape: (C, H, W).
         mean: (C,) float32, of pixels in [0, 1].
         std: (C,) float32, their deviation; 1 for a channel that is constant.
+        column: Of the table that named the image files of training; empty where none did.
     """
 
     shape: tuple[int, ...]
     mean: NDArray[np.float32]
     std: NDArray[np.float32]
+    column: str = ""
     kind: ClassVar[str] = "images"
     notes: ClassVar[tuple[str, ...]] = ()
 
     def encode(self, inputs: Inputs) -> Rows:
-        """Rows of uint8 (C, H, W); files are decoded to the size of training."""
+        """Rows of uint8 (C, H, W); files are decoded to the size of training.
+
+        A table in memory stands for the files that its column names, relative to the current folder.
+        """
+        if self.column and isinstance(inputs, pd.DataFrame):
+            inputs = image_files(as_frame(inputs, "the table"), self.column, Path())
         if isinstance(inputs, ImageFiles) and self.shape == (3, self.shape[1], self.shape[1]):
             return FileRows(replace(inputs, size=self.shape[1]))
         if not isinstance(inputs, np.ndarray) or inputs.dtype != np.uint8 or inputs.shape[1:] != self.shape:
@@ -139,7 +151,8 @@ class ImageEncoding:
 
     def state(self) -> tuple[Meta, dict[str, NDArray[Any]]]:
         """See `Encoding.state`."""
-        return _meta(self, shape=list(self.shape)), {"mean": self.mean, "std": self.std}
+        named = {"column": self.column} if self.column else {}
+        return _meta(self, shape=list(self.shape), **named), {"mean": self.mean, "std": self.std}
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,7 +106,7 @@ def prepare(
         encoding=encoding,
         preparation=preparation_of(encoding, _augmentation(recipe, encoding) if augment else Augmentation()),
         noise=noisy,
-        index=index,
+        index=index if arrays.positions is None else arrays.positions[index],
         notes=(*arrays.notes, *encoding.notes),
     )
 

@@ -48,6 +48,7 @@ def train(
     noise_seed: int | None = None,
     label: str | None = None,
     text: Sequence[str] = (),
+    image: str | None = None,
     test: str | Path | None = None,
     subset: int | None = None,
     model: str | nn.Module | None = None,
@@ -85,6 +86,7 @@ def train(
         noise_seed: Of that noise; the run's seed by default.
         label: The label column of a table.
         text: Columns of a table that hold text.
+        image: The column of a table that holds paths of image files, relative to the table; they are then the inputs.
         test: A test table or folder; without one a fifth of the samples is held out.
         subset: Train on so many samples, the first ones of a seeded permutation.
         model: A name with parameters, "package.module:factory", or an ``nn.Module``.
@@ -130,7 +132,9 @@ def train(
     )
     parse_noise(noise)
     _check_method(chosen)
-    arrays = open_data(data, label=label, text=text, test=test, root=data_root, download=download, strict=strict)
+    arrays = open_data(
+        data, label=label, text=text, image=image, test=test, root=data_root, download=download, strict=strict
+    )
     given = {
         "epochs": epochs,
         "batch_size": batch_size,
