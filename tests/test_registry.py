@@ -280,6 +280,7 @@ def test_an_unknown_key_in_the_file_is_an_error():
         ("cifar100n", (3, 32, 32), "c100-antidote"),
         ("mnist", (1, 28, 28), "mnist"),
         ("fashion-mnist", (1, 28, 28), "mnist"),
+        ("mini-webvision", (0, 0, 0), "webv-antidote"),
         ("breast-cancer", (30,), "features"),
         ("my-photos", (3, 224, 224), "images"),
         ("table.csv", (0,), "features"),
