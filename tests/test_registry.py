@@ -89,10 +89,10 @@ def test_a_method_is_written_as_a_user_would(parameters, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("antidot", "unknown method 'antidot'; accepted: antidote, ce"),
+        ("antidot", "unknown method 'antidot'; accepted: antidote, ce, ls"),
         ("", "unknown method ''; accepted: antidote, ce"),
         ("ANTIDOTE", "unknown method 'ANTIDOTE'"),
-        ("ce:q=1", "unknown parameter 'q=1'; 'ce' accepts: none"),
+        ("ce:q=1", "unknown parameter 'q=1'; 'ce' accepts no parameters"),
         ("antidote:", "unknown parameter ''; 'antidote' accepts: noise_rate=..., delta=..., penalty=..., kappa=..."),
         ("antidote:rate=0.2", "unknown parameter 'rate=0.2'; 'antidote' accepts: noise_rate=..."),
         ("antidote:kappa", "unknown parameter 'kappa'"),

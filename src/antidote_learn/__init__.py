@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from antidote_learn.data.noise import inject as inject
     from antidote_learn.nn.accumulation import accumulate as accumulate
     from antidote_learn.nn.antidote import AntidoteLoss as AntidoteLoss
+    from antidote_learn.nn.robust import RobustLoss as RobustLoss
+    from antidote_learn.registry import loss as loss
     from antidote_learn.training.results import Run as Run
     from antidote_learn.training.runs import load as load
     from antidote_learn.training.runs import train as train
@@ -48,6 +50,7 @@ _HOME = {
     "NoiseRate": "core.rates",
     "NoisyLabels": "_types",
     "Relaxed": "_types",
+    "RobustLoss": "nn.robust",
     "Run": "training.results",
     "Status": "_types",
     "accumulate": "nn.accumulation",
@@ -58,6 +61,7 @@ _HOME = {
     "from_conjugate": "core.conjugates",
     "inject": "data.noise",
     "load": "training.runs",
+    "loss": "registry",
     "rate_from_delta": "core.budgets",
     "relax": "core.relaxation",
     "relax_penalized": "core.relaxation",

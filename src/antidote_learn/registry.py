@@ -1,18 +1,22 @@
-"""Names of methods and protocols, and how a user writes them."""
+"""Names of methods, losses and protocols, and how a user writes them."""
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from antidote_learn.core.losses import LOSSES
+from antidote_learn.core.losses.naming import loss_function, parse_loss
 from antidote_learn.methods.base import Method
 from antidote_learn.methods.single import Single
 from antidote_learn.nn.antidote import AntidoteLoss
+from antidote_learn.nn.robust import RobustLoss
+from antidote_learn.presets import preset, read
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 BUDGETS = ("noise_rate", "delta", "penalty")
 
@@ -49,7 +53,33 @@ METHODS: dict[str, MethodEntry] = {
             "base_loss": str,
         },
     ),
-    "ce": MethodEntry("plain cross-entropy", lambda: Single(LOSSES["ce"])),
+}
+# Names that users of the published code know.
+ALIASES = {
+    "CE": "ce",
+    "FL": "preset:FL",
+    "MAE": "mae",
+    "GCE": "preset:GCE",
+    "RCE": "rce",
+    "SCE": "preset:SCE",
+    "NCE": "nce",
+    "NCEandMAE": "preset:NCE+MAE",
+    "NCEandRCE": "preset:NCE+RCE",
+    "NFLandRCE": "preset:NFL+RCE",
+    "NCEandAUL": "preset:NCE+AUL",
+    "NCEandAGCE": "preset:NCE+AGCE",
+    "NCEandAEL": "preset:NCE+AEL",
+    "AUL": "preset:AUL",
+    "AUE": "preset:AUL",
+    "AGCE": "preset:AGCE",
+    "AEL": "preset:AEL",
+    "AExp": "preset:AEL",
+    "LDR": "preset:LDR-KL",
+    "CEandLC": "preset:CE+LC",
+    "ECEandMAE": "preset:CE_eps+MAE",
+    "EFLandMAE": "preset:FL_eps+MAE",
+    "NLNL": "preset:NLNL",
+    "antidote_kl_bisec": "antidote",
 }
 
 
@@ -61,9 +91,14 @@ class MethodSpec:
     parameters: Mapping[str, Any]
 
     @property
+    def is_loss(self) -> bool:
+        """Whether the name is that of a loss, or a sum of losses, to train a network on."""
+        return self.name not in METHODS
+
+    @property
     def forgets(self) -> bool:
         """Whether the method has a budget that must come from somewhere."""
-        return "noise_rate" in METHODS[self.name].parameters
+        return not self.is_loss and "noise_rate" in METHODS[self.name].parameters
 
     def __str__(self) -> str:
         """As it is written."""
@@ -75,16 +110,38 @@ def _text(value: Any) -> str:
     return f"[{text}]" if set(text) & set(":+,") else text
 
 
+def resolved(text: str, *, data: str = "cifar10", noise: str = "symmetric") -> str:
+    """A loss or method as it is written, with aliases and ``preset:ROW`` replaced by what they stand for.
+
+    Args:
+        text: What the user wrote.
+        data: The data set at hand: a preset may depend on it.
+        noise: The noise at hand, likewise.
+
+    Example:
+        >>> resolved("preset:NCE+MAE", data="cifar100")
+        '10*nce+0.05*mae'
+    """
+    text = ALIASES.get(text.strip(), text.strip())
+    return preset(text.removeprefix("preset:"), data=data, noise=noise).loss if text.startswith("preset:") else text
+
+
 def parse_method(text: str) -> MethodSpec:
-    """``name:key=value:...``; brackets protect a value: ``antidote:divergence=[alpha:1.5]``.
+    """``name:key=value:...``; brackets protect a value: ``antidote:divergence=[alpha:1.5]``. Or a loss: ``nce+rce``.
 
     Example:
         >>> parse_method("antidote:kappa=0:divergence=[alpha:1.5]").parameters
         {'kappa': 0.0, 'divergence': 'alpha:1.5'}
+        >>> str(parse_method("nce + 0.5*mae"))
+        'nce+0.5*mae'
     """
+    text = resolved(text)
     name, *given = re.split(r":(?![^\[]*\])", text)
     if name not in METHODS:
-        raise ValueError(f"unknown method {name!r}; accepted: {', '.join(METHODS)}")
+        if name not in LOSSES and not set(name) & set("+*"):
+            known = ", ".join([*METHODS, *LOSSES])
+            raise ValueError(f"unknown method {name!r}; accepted: {known}, and sums of losses as in 'nce+0.5*mae'")
+        return MethodSpec("+".join(map(str, parse_loss(text))), {})
     accepted, found = METHODS[name].parameters, {}
     for parameter in given:
         key, equals, value = parameter.partition("=")
@@ -116,7 +173,40 @@ def with_budget(spec: MethodSpec, given: Mapping[str, Any]) -> MethodSpec:
 
 def build_method(spec: MethodSpec) -> Method:
     """A method whose budget is a number."""
+    if spec.is_loss:
+        return Single(loss_function(spec.name))
     return METHODS[spec.name].build(**spec.parameters)
+
+
+def loss(
+    name: str,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> RobustLoss:
+    """A robust loss by name, as a module with the keywords of ``nn.CrossEntropyLoss`` (see `RobustLoss`).
+
+    Args:
+        name: See `antidote list losses`; also a row of the paper's tables, with its weights for CIFAR-10:
+            "preset:NCE+MAE".
+        weight: (C,) class weights, as in torch.
+        ignore_index: Elements with this label do not count.
+        label_smoothing: As in torch.
+        reduction: "mean", "sum" or "none".
+
+    Example:
+        >>> loss("preset:NCE+MAE", reduction="sum")
+        RobustLoss('nce+0.5*mae', reduction='sum')
+    """
+    return RobustLoss(
+        resolved(name),
+        weight=weight,
+        ignore_index=ignore_index,
+        label_smoothing=label_smoothing,
+        reduction=reduction,
+    )
 
 
 @dataclass(frozen=True)
@@ -141,8 +231,7 @@ class Protocol:
 
 def protocols() -> dict[str, Protocol]:
     """All named protocols."""
-    text = files("antidote_learn.presets").joinpath("protocols.toml").read_text(encoding="utf-8")
-    return {name: Protocol(**entry) for name, entry in tomllib.loads(text).items()}
+    return {name: Protocol(**entry) for name, entry in read("protocols.toml").items()}
 
 
 DATA_PROTOCOLS = {

@@ -12,7 +12,7 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from antidote_learn import AntidoteLoss
 from antidote_learn._types import Batch
-from antidote_learn.core.losses import LOSSES
+from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.methods.base import Context, Method, Scores
 from antidote_learn.methods.single import Single
 from antidote_learn.training.checkpoint import optimizer_tensors, restore_optimizer
@@ -28,7 +28,7 @@ def batch_of(size: int) -> Batch:
 
 BATCHES = [batch_of(size) for size in (32, 32, 17, 32, 9)]
 OBJECTIVES = {
-    "ce": lambda: LOSSES["ce"],
+    "ce": lambda: cross_entropy,
     "rate": lambda: AntidoteLoss(noise_rate=0.3),
     "chi2": lambda: AntidoteLoss(0.4, divergence="chi2", kappa=0.0),
     "penalty": lambda: AntidoteLoss(penalty=1.0),

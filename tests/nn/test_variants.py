@@ -285,7 +285,7 @@ BAD = {
     "mix, infinite delta": (lambda: Interpolated(0.5, float("inf")), "delta must be a finite number >= 0, got inf"),
     "max side, delta": (lambda: MaxSide(-1.0), "delta must be a finite number >= 0, got -1.0"),
     "max side, kappa": (lambda: MaxSide(0.1, kappa=-1.0), "kappa must be a finite number >= 0, got -1.0"),
-    "max side, base loss": (lambda: MaxSide(0.1, base_loss="hinge"), "unknown base_loss 'hinge'"),
+    "max side, base loss": (lambda: MaxSide(0.1, base_loss="hinge"), "base_loss: unknown loss 'hinge'"),
 }
 
 

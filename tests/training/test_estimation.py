@@ -60,9 +60,11 @@ def folder_in(parent: Path) -> Path:
 
 
 def estimated(trainer: Trainer, folder: Path) -> dict:
-    """As a run does it: Ctrl-C only asks."""
+    """As a run does it: Ctrl-C only asks. Without the time it took."""
     with gently():
-        return estimated_rate(trainer, folder)
+        found = estimated_rate(trainer, folder)
+    assert found["seconds"] > 0.0
+    return {key: value for key, value in found.items() if key != "seconds"}
 
 
 def test_on_clean_labels_it_is_nearly_zero(tmp_path):
@@ -125,7 +127,7 @@ def test_the_record_is_kept_as_strict_json_and_read_again(tmp_path):
         raise AssertionError(f"{word} is no JSON")
 
     text = (folder / "noise_rate.json").read_text()
-    assert json.loads(text, parse_constant=refuse) == found
+    assert json.loads(text, parse_constant=refuse).items() >= found.items()
     assert list((folder / "checkpoint").iterdir()) == []
     stages = list(listener.stages)
     assert estimated(few, folder) == found

@@ -62,6 +62,7 @@ def train(
     label: Annotated[str | None, typer.Option(help="Label column of a table.")] = None,
     text: Annotated[list[str] | None, typer.Option(help="Column that holds text; may be repeated.")] = None,
     image: Annotated[str | None, typer.Option(help="Column of a table that holds paths of image files.")] = None,
+    text_features: Annotated[str, typer.Option(help="What text becomes: tfidf or embeddings.")] = "tfidf",
     test: Annotated[str | None, typer.Option(help="Test table or folder (default: a fifth is held out).")] = None,
     subset: Annotated[int | None, typer.Option(help="Train on so many samples.")] = None,
     model: Annotated[str | None, typer.Option(help="Network, e.g. cnn8:width=0.5 or package.module:factory.")] = None,
@@ -106,6 +107,7 @@ def train(
             label=label,
             text=tuple(text or ()),
             image=image,
+            text_features=text_features,
             test=test,
             subset=subset,
             model=model,
@@ -168,14 +170,18 @@ def list_names(
     kind: Annotated[
         str, typer.Argument(help="What to list.", metavar="{methods|data|models|protocols|noise|losses|divergences}")
     ],
+    preset: Annotated[str | None, typer.Option(help="With losses: the paper's rows on this data set.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """List what can be chosen by name."""
-    from antidote_learn.cli.lists import LISTS, print_table
+    from antidote_learn.cli.lists import LISTS, preset_losses, print_table
 
     if kind not in LISTS:
         raise typer.BadParameter(f"cannot list {kind!r}; choose from: {', '.join(LISTS)}")
-    rows = LISTS[kind]()
+    if preset is not None and kind != "losses":
+        raise typer.BadParameter(f"--preset belongs to `antidote list losses`, not to {kind!r}")
+    with _failures():
+        rows = LISTS[kind]() if preset is None else preset_losses(preset)
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     else:

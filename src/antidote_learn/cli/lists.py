@@ -33,17 +33,47 @@ def _divergences() -> list[Row]:
 
 def _losses() -> list[Row]:
     from antidote_learn.core.losses import LOSSES
+    from antidote_learn.core.losses.naming import written
 
-    return [{"name": name, "about": (loss.__doc__ or "").strip().splitlines()[0]} for name, loss in LOSSES.items()]
+    return [
+        {
+            "name": name,
+            "parameters": ":".join(f"{key}={written(value)}" for key, value in loss.parameters.items()) or "none",
+            "about": loss.about,
+            "reference": loss.reference,
+        }
+        for name, loss in LOSSES.items()
+    ]
+
+
+def preset_losses(data: str) -> list[Row]:
+    """The rows of the paper's tables on a data set."""
+    from antidote_learn.presets import cases
+
+    known = list(dict.fromkeys(case.data for case in cases()))
+    if data not in known:
+        raise ValueError(f"there are no presets for {data!r}; accepted: {', '.join(known)}")
+    return [
+        {
+            "name": f"preset:{case.row}",
+            "noise": " ".join([case.noise or "any", *map(str, case.rates)]),
+            "loss": case.loss,
+            "released code": case.code or "the same",
+            "source": case.source,
+        }
+        for case in cases()
+        if case.data == data
+    ]
 
 
 def _methods() -> list[Row]:
     from antidote_learn.registry import METHODS
 
-    return [
+    named: list[Row] = [
         {"name": name, "about": entry.about, "parameters": ", ".join(entry.parameters) or "none"}
         for name, entry in METHODS.items()
     ]
+    return [*named, *({key: row[key] for key in named[0]} for row in _losses())]
 
 
 def _data() -> list[Row]:

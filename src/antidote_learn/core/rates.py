@@ -3,6 +3,7 @@
 import math
 import warnings
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import torch
 MIN_CLASS_SIZE = 5  # a predicted class with fewer samples gives no anchors
 SUM_TOLERANCE = 1e-2  # a bfloat16 softmax over 100 classes is off by less
 IDENTIFIABLE = 0.1  # agreement above chance, as a share of what is possible, below which nothing can be said
+SHARES = (5 / 3, 1.0, 2 / 3, 1 / 3, 1 / 6)  # of the anchors' share: how agreement and instability go together
 SLACK = 1e-12  # rounding, which depends on the order of the classes, decides no comparison
 
 Floats = npt.NDArray[np.float64]
@@ -25,13 +27,15 @@ class NoiseRate:
         rate: The estimate, in [0, min(0.8, 0.95 (1 - 1/K))].
         low: Lower end of the interval; ``0 <= low <= rate``, and 0 where the agreement may be chance alone.
         high: Upper end of the interval; ``rate <= high <= 1 - 1/K``. It covers what the anchors, being easy, miss.
-        per_class: ``(K,)``, read-only: the same estimate from the anchors of one predicted class k alone. It stands for
-            1 - transition[k, k], the share of wrong labels among the samples that belong to class k (not among those
-            labelled k). NaN where fewer than 5 samples are predicted as k. Nothing is pooled between classes: one of 50
-            samples has 15 anchors and a standard error of up to 0.13.
+        per_class: ``(K,)``, read-only: 1 - a / (1 - v/2) from the anchors of one predicted class k alone, times what
+            the steady agreement took off the rate. It stands for 1 - transition[k, k], the share of wrong labels among
+            the samples that belong to class k (not among those labelled k). NaN where fewer than 5 samples are
+            predicted as k. Nothing is pooled between classes: one of 50 samples has 15 anchors and a standard error of
+            up to 0.13.
         identifiable: False where the agreement with the labels is near chance; a warning then says so.
         agreement: a, the weighted share of anchors whose label is the predicted class.
         instability: v, the weighted share of late predictions of the anchors that differ from their final one.
+        steady: a_0, the agreement to be expected of anchors that never waver.
         anchors: The number of anchors.
     """
 
@@ -42,6 +46,7 @@ class NoiseRate:
     identifiable: bool
     agreement: float
     instability: float
+    steady: float
     anchors: int
 
 
@@ -57,24 +62,29 @@ def estimate_noise_rate(
     .. math::
         a = \sum_J w_i 1[y_i = \hat y_i], \quad
         v = \sum_J w_i \operatorname{mean}_{w > W/3} 1[\arg\max p_i^w \ne \hat y_i], \quad
-        \mathrm{rate} = 1 - \frac{a}{1 - v/2}
+        r = 1 - \frac{a}{1 - v/2}, \quad \mathrm{rate} = \min(r, 1 - a_0)
 
-    clipped to [0, min(0.8, 0.95 (1 - 1/K))]; v stands for the anchors' own error. With :math:`d = \operatorname{mean}
-    1[y_i \ne \hat y_i]` and :math:`se^2 = \max(a(1-a), 1/|J|) \sum_J w_i^2` the interval is
+    clipped to [0, min(0.8, 0.95 (1 - 1/K))]; v stands for the anchors' own error. A weak network is wrong more often
+    than it wavers, but both fall as anchors are chosen more strictly: a_0 is where the line through (v, a) of 5/3, 1,
+    2/3, 1/3 and 1/6 of the share (least squares, weighted by the number of anchors; a slope above 0 counts as 0) meets
+    v = 0. With :math:`d = \operatorname{mean} 1[y_i \ne \hat y_i]` and :math:`se^2 = \max(a(1-a), 1/|J|)
+    \sum_J w_i^2` the interval is
 
     .. math::
-        \mathrm{low} = 1 - \frac{a + 2 se}{1 - v} - 0.02, \quad
+        \mathrm{low} = \min\Bigl(1 - \frac{a + 2 se}{1 - v} - 0.02,\ 2\,\mathrm{rate} - r - 2 se\Bigr), \quad
         \mathrm{high} = \max(d, 1 - a) + 2 \sqrt{d (1 - d) / N}
 
-    clipped to [0, rate] and to at most 1 - 1/K; low is 0 where a - 2 se <= 1/K, as the agreement may then be chance
-    alone. Nothing is random. Agreement near chance, (a - 1/K) / (1 - 1/K) < 0.1, is not identifiable (are the labels
-    wrong, or has the network not learned?): a ``UserWarning`` says so and gives the interval.
+    (the line may have seen half of the anchors' error), clipped to [0, rate] and to at most 1 - 1/K; low is 0 where
+    a - 2 se <= 1/K, as the agreement may then be chance alone. Nothing is random. Agreement near chance,
+    (a - 1/K) / (1 - 1/K) < 0.1, is not identifiable (are the labels wrong, or has the network not learned?): a
+    ``UserWarning`` says so and gives the interval.
 
     Limits: probabilities that name the true class of every anchor give the share of wrong labels among the anchors;
     labels that all equal the prediction give 0. Noise that depends on the sample is underestimated by 0.04 to 0.10, as
-    anchors are easy samples (``high`` covers it). A weak network (held-out accuracy near 40 %) or few samples a class
-    (K = 100) make it too large, and a single epoch of a weak network makes ``low`` too large as well. One dominant
-    class lets agreement by chance exceed 1/K.
+    anchors are easy samples (``high`` covers it). A weak network (held-out accuracy near 40 %) still makes it too
+    large, by up to 0.1 where it was 0.2 without the line; so do few samples a class (K = 100). In a single epoch
+    nothing wavers: of a weak network it makes ``low`` too large as well. One dominant class lets agreement by chance
+    exceed 1/K.
 
     Args:
         probs: Held-out probabilities, ``(N, K)``, or ``(W, N, K)`` with one slice an epoch. No sample may have been
@@ -103,42 +113,72 @@ def estimate_noise_rate(
     agrees = (given == predicted).astype(np.float64)
     late = epochs[len(epochs) // 3 :].argmax(axis=2)  # epochs w > W/3, counted from 1
     unstable = (late != predicted).mean(axis=0)
-    anchors = _anchors(mean.max(axis=1), predicted, mean.shape[1], share)
-    result = _summary(anchors, predicted, agrees, unstable, mean.shape[1])
+    confidence, k = mean.max(axis=1), mean.shape[1]
+    strictness = [
+        _agreement(_anchors(confidence, predicted, k, min(part * share, 1.0)), predicted, agrees, unstable, k)
+        for part in SHARES
+    ]
+    chosen = strictness[SHARES.index(1.0)]
+    result = _summary(chosen, _steady(strictness, chosen), 1 - float(agrees.mean()), len(agrees), k)
     if not result.identifiable:
-        _warn(result, mean.shape[1])
+        _warn(result, k)
     return result
 
 
-def _summary(anchors: Integers, predicted: Integers, agrees: Floats, unstable: Floats, k: int) -> NoiseRate:
-    """The formulas of `estimate_noise_rate`; ``anchors`` are indices into the others, all ``(N,)``."""
+class _Agreement(NamedTuple):
+    """What a choice of anchors shows: of each class, and the mean by the classes' sizes."""
+
+    anchors: int
+    a: float
+    v: float
+    squares: float  # the sum over J of w_i^2
+    class_a: Floats  # (K,), NaN without anchors
+    class_v: Floats
+
+
+def _agreement(anchors: Integers, predicted: Integers, agrees: Floats, unstable: Floats, k: int) -> _Agreement:
+    """``anchors`` are indices into the others, all ``(N,)``."""
     where = predicted[anchors]
     counts, agreeing, moving = (np.bincount(where, x, k) for x in (None, agrees[anchors], unstable[anchors]))
     used = counts > 0
-    class_a, class_v = agreeing[used] / counts[used], moving[used] / counts[used]
-    size = np.bincount(predicted, minlength=k)[used].astype(np.float64)  # n_k
-    a, v = float(size @ class_a / size.sum()), float(size @ class_v / size.sum())
-    squares = float(size**2 @ (1 / counts[used]) / size.sum() ** 2)  # the sum over J of w_i^2
-    se = math.sqrt(max(a * (1 - a), 1 / len(anchors)) * squares)
-    low, high = _interval(a, v, se, agrees, k)
-    per_class = np.full(k, np.nan)
-    per_class[used] = [_rate(*pair, k) for pair in zip(class_a, class_v, strict=True)]
+    size = np.where(used, np.bincount(predicted, minlength=k), 0).astype(np.float64)  # n_k
+    share = size / size.sum()
+    class_a, class_v = (np.divide(x, counts, out=np.full(k, np.nan), where=used) for x in (agreeing, moving))
+    a, v = (float(share[used] @ x[used]) for x in (class_a, class_v))
+    return _Agreement(len(anchors), a, v, float(share[used] ** 2 @ (1 / counts[used])), class_a, class_v)
+
+
+def _steady(strictness: list[_Agreement], chosen: _Agreement) -> float:
+    """a_0 of `estimate_noise_rate`; where no choice of anchors wavers more than another, the agreement itself."""
+    n, a, v = np.array([(s.anchors, s.a, s.v) for s in strictness]).T
+    middle_a, middle_v = n @ a / n.sum(), n @ v / n.sum()
+    spread = n @ (v - middle_v) ** 2 / n.sum()
+    if spread <= SLACK:
+        return chosen.a
+    slope = n @ ((v - middle_v) * (a - middle_a)) / n.sum() / spread
+    return float(middle_a - min(slope, 0.0) * middle_v)
+
+
+def _summary(chosen: _Agreement, steady: float, d: float, n: int, k: int) -> NoiseRate:
+    """The formulas of `estimate_noise_rate`."""
+    a, v, most = chosen.a, chosen.v, min(0.8, 0.95 * (1 - 1 / k))
+    plain = min(max(0.0, _rate(a, v)), most)
+    rate = min(plain, max(0.0, 1 - steady))
+    se = math.sqrt(max(a * (1 - a), 1 / chosen.anchors) * chosen.squares)
+    low = min(1 - (a + 2 * se) / (1 - v) - 0.02, 2 * rate - plain - 2 * se) if v < 1 else 0.0
+    if not a - 2 * se > 1 / k + SLACK:
+        low = 0.0
+    high = max(d, 1 - a) + 2 * math.sqrt(d * (1 - d) / n)
+    per_class = np.clip(_rate(chosen.class_a, chosen.class_v), 0.0, most) * (rate / plain if plain > 0 else 1.0)
     per_class.setflags(write=False)
     known = (a - 1 / k) / (1 - 1 / k) >= IDENTIFIABLE - SLACK
-    return NoiseRate(_rate(a, v, k), low, high, per_class, known, a, v, len(anchors))
+    low, high = min(max(0.0, low), rate), min(high, 1 - 1 / k)
+    return NoiseRate(rate, low, high, per_class, known, a, v, steady, chosen.anchors)
 
 
-def _rate(agreement: float, instability: float, k: int) -> float:
-    """1 - a / (1 - v/2), clipped."""
-    return min(max(0.0, 1 - agreement / (1 - instability / 2)), 0.8, 0.95 * (1 - 1 / k))
-
-
-def _interval(a: float, v: float, se: float, agrees: Floats, k: int) -> tuple[float, float]:
-    """Both ends; agreement within two standard errors of chance leaves the lower one open."""
-    low = 1 - (a + 2 * se) / (1 - v) - 0.02 if v < 1 and a - 2 * se > 1 / k + SLACK else 0.0
-    d = 1 - float(agrees.mean())
-    high = max(d, 1 - a) + 2 * math.sqrt(d * (1 - d) / len(agrees))
-    return min(max(0.0, low), _rate(a, v, k)), min(high, 1 - 1 / k)
+def _rate(agreement: Any, instability: Any) -> Any:
+    """1 - a / (1 - v/2), of numbers or arrays."""
+    return 1 - agreement / (1 - instability / 2)
 
 
 def _anchors(confidence: Floats, predicted: Integers, k: int, share: float) -> Integers:

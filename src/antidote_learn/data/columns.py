@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +15,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from antidote_learn.data.labels import names_of
 from antidote_learn.data.rows import Block
+from antidote_learn.data.saved import Meta, Tensors, damaged, saved_array, saved_field, saved_strings
+from antidote_learn.data.sentences import EmbeddingColumn, embedding_column, embedding_from_state, texts_of
 
 MAX_CATEGORIES = 100
 MAX_TERMS = 20_000
@@ -45,8 +46,6 @@ KINDS = {
 DATE = r"\d{4}-\d{2}-\d{2}([ T].*)?"
 
 Floats = NDArray[np.float64]
-Meta = dict[str, Any]
-Tensors = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -122,17 +121,19 @@ class TextColumn:
         """(N, width)."""
         vectorizer = _vectorizer(vocabulary=self.terms)
         vectorizer.idf_ = self.idf
-        return sparse.csr_array(vectorizer.transform(_texts(values)), dtype=np.float32)
+        return sparse.csr_array(vectorizer.transform(texts_of(values)), dtype=np.float32)
 
     def meta(self) -> Meta:
         """For JSON."""
         return {"name": self.name, "kind": self.kind, "terms": list(self.terms), "settings": TEXT_SETTINGS}
 
 
-Column = NumberColumn | CategoryColumn | TextColumn
+Column = NumberColumn | CategoryColumn | TextColumn | EmbeddingColumn
 
 
-def fit_column(values: pd.Series[Any], name: str, *, is_text: bool) -> tuple[Column | None, str]:
+def fit_column(
+    values: pd.Series[Any], name: str, *, is_text: bool, text_features: str = "tfidf"
+) -> tuple[Column | None, str]:
     """The column as it is encoded, or None where it is left out; and what to say about it."""
     if values.isna().all():
         return None, f"column {name!r} was left out: all its values are missing"
@@ -140,7 +141,7 @@ def fit_column(values: pd.Series[Any], name: str, *, is_text: bool) -> tuple[Col
     if kind == "identifier":
         return None, f"column {name!r} was left out: {values.nunique()} different strings look like identifiers"
     if kind == "text":
-        return _fit_text(values, name)
+        return (embedding_column(name), "") if text_features == "embeddings" else _fit_text(values, name)
     if kind in ("number", "time"):
         return _fit_numbers(_numbers(values, name, kind), name, kind), ""
     return _fit_categories(values, name, kind)
@@ -186,7 +187,7 @@ def _fit_categories(values: pd.Series[Any], name: str, kind: str) -> tuple[Categ
 def _fit_text(values: pd.Series[Any], name: str) -> tuple[TextColumn | None, str]:
     vectorizer = _vectorizer(min_df=2 if len(values) >= MANY_TEXTS else 1, max_features=MAX_TERMS)
     try:
-        vectorizer.fit(_texts(values))
+        vectorizer.fit(texts_of(values))
     except ValueError as error:  # its way to say that there is no term
         return None, f"column {name!r} was left out: {error}"
     return TextColumn(name, tuple(vectorizer.get_feature_names_out().tolist()), vectorizer.idf_), ""
@@ -194,10 +195,6 @@ def _fit_text(values: pd.Series[Any], name: str) -> tuple[TextColumn | None, str
 
 def _vectorizer(**settings: Any) -> TfidfVectorizer:
     return TfidfVectorizer(**{**TEXT_SETTINGS, "ngram_range": tuple(TEXT_SETTINGS["ngram_range"])}, **settings)
-
-
-def _texts(values: pd.Series[Any]) -> list[str]:
-    return names_of(values).fillna("").tolist()
 
 
 def _numbers(values: pd.Series[Any], name: str, kind: str) -> Floats:
@@ -236,47 +233,11 @@ def column_from_state(meta: Any, tensors: Tensors, idf: str) -> Column:
         return NumberColumn(name, kind, mean, std, saved_field(meta, "missing", bool))
     if kind in ("flag", "category"):
         return CategoryColumn(name, kind, saved_strings(meta, "categories", distinct=True))
+    if kind == EmbeddingColumn.kind:
+        return embedding_from_state(meta)
     if kind != "text":
         raise damaged(f"column {name!r} is of kind {kind!r}")
     if saved_field(meta, "settings", dict) != TEXT_SETTINGS:
         raise damaged(f"column {name!r} has text settings {meta['settings']}, known are {TEXT_SETTINGS}")
     terms = saved_strings(meta, "terms", distinct=True)
     return TextColumn(name, terms, saved_array(tensors, idf, len(terms), np.float64))
-
-
-def saved_field(meta: Any, name: str, kind: type[Any]) -> Any:
-    """A value of the saved JSON, of the type it must have."""
-    if not isinstance(meta, dict):
-        raise damaged(f"an object with {name!r} is needed, found {type(meta).__name__}")
-    value = meta.get(name)
-    if type(value) is not kind:
-        raise damaged(
-            f"{name!r} must be {kind.__name__}, " + (f"found {value!r:.40}" if name in meta else "it is missing")
-        )
-    return value
-
-
-def saved_strings(meta: Any, name: str, *, distinct: bool = False) -> tuple[str, ...]:
-    """A list of strings in the saved JSON."""
-    values = saved_field(meta, name, list)
-    if not all(isinstance(value, str) for value in values) or (distinct and not len(set(values)) == len(values) > 0):
-        raise damaged(f"{name!r} must be a list of " + ("different strings" if distinct else "strings"))
-    return tuple(values)
-
-
-def saved_array(tensors: Tensors, name: str, size: int, dtype: type[Any]) -> NDArray[Any]:
-    """A saved array (size,) of finite numbers, none of them negative but in a mean."""
-    array = tensors.get(name)
-    if array is None:
-        raise damaged(f"the array {name!r} is missing")
-    if array.dtype != dtype or array.shape != (size,):
-        found = f"{array.dtype} of shape {array.shape}"
-        raise damaged(f"the array {name!r} must be {np.dtype(dtype)} of shape ({size},), found {found}")
-    if not np.isfinite(array).all() or (name != "mean" and (array < 0).any()):
-        raise damaged(f"the array {name!r} holds numbers that are infinite, NaN or negative")
-    return array
-
-
-def damaged(reason: str) -> ValueError:
-    """What to raise where a saved value cannot be right."""
-    return ValueError(f"the saved preprocessing is damaged: {reason}; restore the run's files or train it again")

@@ -11,24 +11,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
-from antidote_learn.data.columns import (
-    Column,
-    Meta,
-    Tensors,
-    TextColumn,
-    column_from_state,
-    damaged,
-    fit_column,
-    saved_array,
-    saved_field,
-    saved_strings,
-)
+from antidote_learn.data.columns import Column, TextColumn, column_from_state, fit_column
 from antidote_learn.data.listed import image_files
 from antidote_learn.data.rows import DenseRows as DenseRows
 from antidote_learn.data.rows import FileRows as FileRows
 from antidote_learn.data.rows import Index, joined
 from antidote_learn.data.rows import Rows as Rows
 from antidote_learn.data.rows import SparseRows as SparseRows
+from antidote_learn.data.saved import Meta, Tensors, damaged, saved_array, saved_field, saved_strings
+from antidote_learn.data.sentences import EmbeddingColumn, check_text_features
 from antidote_learn.data.tabular import as_frame, as_inputs
 
 VERSION = 1
@@ -63,7 +54,7 @@ class Encoding(Protocol):
         ...
 
 
-def fit_encoding(arrays: Arrays, *, index: Index | None = None) -> Encoding:
+def fit_encoding(arrays: Arrays, *, index: Index | None = None, text_features: str = "tfidf") -> Encoding:
     """The encoding of a data set, fitted on its training part.
 
     Images and image files: mean and deviation of each channel (of files, over 1000 evenly spaced ones). Features: mean
@@ -74,16 +65,20 @@ def fit_encoding(arrays: Arrays, *, index: Index | None = None) -> Encoding:
     - booleans, categories and other strings: one column for each of the 100 most frequent values; any other value, new
       or missing, is all zeros
     - text, which is what the user named, or strings of several words that are long (30 characters on average) or mostly
-      differ: TF-IDF of the 20 000 most frequent words and pairs of words
+      differ: TF-IDF of the 20 000 most frequent words and pairs of words, or sentence embeddings
     - strings like 2026-01-31 are dates; strings of which nearly every one differs are identifiers and left out
 
     Args:
         arrays: The data set.
         index: (n,) the rows of the training part; None is all.
+        text_features: What text becomes, "tfidf" or "embeddings".
     """
+    check_text_features(text_features)
     inputs = arrays.inputs
     if isinstance(inputs, pd.DataFrame):
-        return _fit_table(inputs if index is None else inputs.iloc[index], arrays.text)
+        return _fit_table(inputs if index is None else inputs.iloc[index], arrays.text, text_features)
+    if text_features != "tfidf":
+        raise ValueError(f"{arrays.name!r} takes no --text-features: that is for tables")
     rows = np.arange(len(inputs)) if index is None else index
     if isinstance(inputs, ImageFiles):
         spaced = np.linspace(0, len(rows) - 1, min(len(rows), SAMPLED_FILES)).astype(np.int64)
@@ -216,7 +211,7 @@ class TableEncoding:
     @property
     def strings(self) -> tuple[str, ...]:
         """Columns whose values are names or text: to be read as they are written (`read_features`)."""
-        return tuple(column.name for column in self.columns if column.kind in ("category", "text"))
+        return tuple(column.name for column in self.columns if column.kind in ("category", "text", "embedding"))
 
     def encode(self, inputs: Inputs) -> Rows:
         """Rows of float32 (D,), sparse where that takes less memory; other columns of the table are ignored."""
@@ -228,6 +223,12 @@ class TableEncoding:
             names = ", ".join(map(repr, lost))
             raise ValueError(f"the table lacks column {names}, which training had: add it (its values may be missing)")
         return joined([column.encode(frame[column.name]) for column in self.columns])
+
+    @property
+    def exact(self) -> NDArray[np.bool_]:
+        """(D,), which numbers of a row are the same on every machine: all but embeddings (their last digits)."""
+        columns = self.columns
+        return np.repeat([column.kind != EmbeddingColumn.kind for column in columns], [c.width for c in columns])
 
     def state(self) -> tuple[Meta, dict[str, NDArray[Any]]]:
         """See `Encoding.state`."""
@@ -254,12 +255,16 @@ def _fit_features(features: NDArray[np.float32]) -> FeatureEncoding:
     return FeatureEncoding(mean.astype(np.float32), std.astype(np.float32))
 
 
-def _fit_table(frame: pd.DataFrame, text: tuple[str, ...]) -> TableEncoding:
-    fitted = [fit_column(frame[name], str(name), is_text=name in text) for name in frame]
+def _fit_table(frame: pd.DataFrame, text: tuple[str, ...], text_features: str) -> TableEncoding:
+    fitted = [fit_column(frame[name], str(name), is_text=name in text, text_features=text_features) for name in frame]
     columns = tuple(column for column, _ in fitted if column is not None)
     notes = tuple(note for _, note in fitted if note)
     if not columns:
         raise ValueError(f"no column of the table can serve as a feature; {'; '.join(notes) or 'it has none'}")
+    if text_features == "embeddings" and not any(isinstance(column, EmbeddingColumn) for column in columns):
+        raise ValueError(
+            "no column of the table was found to be text, which --text-features needs: name it with --text"
+        )
     return TableEncoding(columns, notes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,11 +15,13 @@ from sklearn.model_selection import train_test_split
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs, NoisyLabels
 from antidote_learn.data.augment import RECIPES, Augmentation, Recipe
-from antidote_learn.data.encoding import DenseRows, Encoding, FileRows, ImageEncoding, Rows, fit_encoding
+from antidote_learn.data.encoding import DenseRows, Encoding, FileRows, ImageEncoding, Rows, TableEncoding, fit_encoding
 from antidote_learn.data.folders import decode_all
 from antidote_learn.data.loaders import Preparation, preparation_of
 from antidote_learn.data.noise import from_human, inject, parse_noise
+from antidote_learn.data.sentences import EmbeddingColumn, texts_of
 from antidote_learn.data.sources import human_labels
+from antidote_learn.data.tabular import as_frame
 
 Labels = NDArray[np.int64]
 HELD_OUT = 0.2
@@ -44,6 +47,7 @@ class Prepared:
         noise: What was injected, if anything was.
         index: (N,) the samples' positions in the source.
         notes: For the user.
+        texts: SHA-256 of the texts that were embedded; empty where none were.
     """
 
     name: str
@@ -60,6 +64,7 @@ class Prepared:
     noise: NoisyLabels | None
     index: Labels
     notes: tuple[str, ...]
+    texts: str
 
 
 def prepare(
@@ -70,6 +75,7 @@ def prepare(
     seed: int,
     subset: int | None,
     recipe: str,
+    text_features: str = "tfidf",
     augment: bool = True,
     root: Any = None,
     workers: int = 2,
@@ -83,6 +89,7 @@ def prepare(
         seed: Of the subset and the hold-out.
         subset: The first so many training samples of a seeded permutation; None for all.
         recipe: Of images: a name of `RECIPES`, or "fitted": statistics of the training images, crop and flip.
+        text_features: What text columns become, "tfidf" or "embeddings".
         augment: Whether training images are augmented as the recipe says.
         root: Where human labels lie.
         workers: Threads that decode image files.
@@ -91,8 +98,10 @@ def prepare(
     part, chosen = _subset(train.arrays, subset, seed)
     train, index = replace(train, arrays=part), train.kept[chosen]
     noisy = _noised(train.arrays, noise, noise_seed, index, root)
-    encoding = _with_recipe(fit_encoding(train.arrays), recipe, on_disk=isinstance(train.arrays.inputs, ImageFiles))
-    rows, test_rows = (_in_memory(encoding.encode(part), workers) for part in (train.arrays.inputs, train.test_inputs))
+    fitted = fit_encoding(train.arrays, text_features=text_features)
+    encoding = _with_recipe(fitted, recipe, on_disk=isinstance(train.arrays.inputs, ImageFiles))
+    parts = (train.arrays.inputs, train.test_inputs)
+    rows, test_rows = (_in_memory(encoding.encode(part), workers) for part in parts)
     return Prepared(
         name=arrays.name,
         rows=rows,
@@ -108,6 +117,7 @@ def prepare(
         noise=noisy,
         index=index if arrays.positions is None else arrays.positions[index],
         notes=(*arrays.notes, *encoding.notes),
+        texts=_hash_of_texts(encoding, parts),
     )
 
 
@@ -184,7 +194,7 @@ def _noised(arrays: Arrays, noise: str, seed: int, index: Labels, root: Any) -> 
 
 
 def _numeric(arrays: Arrays) -> Any:
-    """Inputs as numbers, for noise that depends on them."""
+    """Inputs as numbers, for noise that depends on them; the same whatever text becomes in training."""
     if isinstance(arrays.inputs, np.ndarray):
         return arrays.inputs
     rows = fit_encoding(arrays).encode(arrays.inputs)
@@ -237,11 +247,27 @@ def _in_memory(rows: Rows, workers: int) -> Rows:
 
 
 def fingerprint(prepared: Prepared) -> str:
-    """SHA-256 of the labels and of up to 1000 evenly spaced rows: whether a folder's run was about this data."""
-    digest = hashlib.sha256()
+    """SHA-256 of the labels and of up to 1000 evenly spaced rows: whether a folder's run was about this data.
+
+    Embeddings may differ in their last digits between machines, so that their texts count instead.
+    """
+    digest = hashlib.sha256(prepared.texts.encode())
+    encoding = prepared.encoding
+    exact = encoding.exact if prepared.texts and isinstance(encoding, TableEncoding) else slice(None)
     for labels in (prepared.labels, prepared.test_labels):
         digest.update(labels.astype("<i8").tobytes())
     for rows in (prepared.rows, prepared.test_rows):
         spaced = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 1000)).astype(np.int64))
-        digest.update(np.ascontiguousarray(rows.take(spaced).numpy()).tobytes())
+        digest.update(np.ascontiguousarray(rows.take(spaced).numpy()[:, exact]).tobytes())
     return digest.hexdigest()
+
+
+def _hash_of_texts(encoding: Encoding, parts: tuple[Any, Any]) -> str:
+    """SHA-256 of the texts that are embedded, and of the encoder; empty where there are none."""
+    columns = encoding.columns if isinstance(encoding, TableEncoding) else ()
+    found = [
+        [column.name, column.sha256, *(texts_of(as_frame(part, "the table")[column.name]) for part in parts)]
+        for column in columns
+        if isinstance(column, EmbeddingColumn)
+    ]
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest() if found else ""

@@ -14,13 +14,21 @@ from antidote_learn.core.budgets import delta_from_rate, require_forgetting
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.core.envelope import attach, envelope
 from antidote_learn.core.fused import relaxed_cross_entropy
+from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.core.outcomes import Weighing
 from antidote_learn.core.weighing import empty, weigh
 from antidote_learn.nn.distributed import ProcessGroup, active_group, gather
-from antidote_learn.nn.elements import Elements, combine, cross_entropy_elements, is_plain, per_sample_loss
-
-REDUCTIONS = ("mean", "sum", "none")
-_TINY = torch.finfo(torch.float32).tiny
+from antidote_learn.nn.elements import (
+    Elements,
+    at_least_float32,
+    check_reduction,
+    class_elements,
+    combine,
+    is_plain,
+    outside_autocast,
+    per_sample_loss,
+    reduced,
+)
 
 
 class AntidoteLoss(nn.Module):
@@ -36,7 +44,8 @@ class AntidoteLoss(nn.Module):
         penalty: The price C of the penalised variant, which chooses the budget for each batch.
         kappa: The soft penalty on the divergence: a floor on the temperature.
         divergence: A record or a name: "kl", "chi2", "alpha:1.5", "js", "hellinger".
-        base_loss: "ce", a callable (logits, targets) -> (B,), or a module with reduction "none".
+        base_loss: A loss by name ("ce", "gce:q=0.5", "nce+rce"), a callable (logits, targets) -> (B,), or a module
+            with reduction "none".
         weight: (C,) class weights. With class indices they are part of the reference measure: a rare class is not
             forgotten for being weighted up. With probabilities they are inside the loss, as in torch.
         ignore_index: Elements with this label leave the reference measure.
@@ -82,16 +91,12 @@ class AntidoteLoss(nn.Module):
         self.divergence = divergence_of(divergence)
         self.delta, self.penalty = _one_budget(delta, noise_rate, penalty, self.divergence)
         self.kappa = check_number("kappa", kappa, 0.0)
-        if reduction not in REDUCTIONS:
-            raise ValueError(f"reduction must be one of {', '.join(REDUCTIONS)}; got {reduction!r}")
-        if not 0.0 <= label_smoothing <= 1.0:
-            raise ValueError(f"label_smoothing must be in [0, 1], got {label_smoothing!r}")
-        self.base_loss = per_sample_loss(base_loss)
-        self.is_cross_entropy = base_loss == "ce" if isinstance(base_loss, str) else False
-        if not self.is_cross_entropy and (weight is not None or label_smoothing or ignore_index != -100):
+        check_reduction(reduction, label_smoothing)
+        self.base_loss, self.is_named = per_sample_loss(base_loss), isinstance(base_loss, str)
+        if not self.is_named and (weight is not None or label_smoothing or ignore_index != -100):
             raise ValueError(
-                "weight, ignore_index and label_smoothing belong to base_loss='ce'; give them to the callable "
-                "base loss itself, and leave elements out with sample_weight 0"
+                "weight, ignore_index and label_smoothing belong to a base_loss that is named, as 'ce'; give them to "
+                "the callable base loss itself, and leave elements out with sample_weight 0"
             )
         self.register_buffer("weight", weight)
         self.ignore_index, self.label_smoothing, self.reduction = ignore_index, label_smoothing, reduction
@@ -114,28 +119,25 @@ class AntidoteLoss(nn.Module):
 
     def relax(self, losses: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
         """The relaxed objective of any losses, one for each element: regression, boxes, sequences."""
-        losses = _at_least_float32(_checked(losses))
+        losses = at_least_float32(_checked(losses))
         return self._objective(Elements.of(losses, combine(None, sample_weight, losses.shape, losses.dtype)))
 
     def elements(self, input: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Elements:
         """The base loss of every element and the reference measure, outside autocast, in at least float32."""
-        if isinstance(input, Tensor):
-            kind = input.device.type
-            if kind != "meta" and torch.is_autocast_enabled(kind):
-                with torch.autocast(kind, enabled=False):
-                    return self.elements(input, target, sample_weight)
-            input = _at_least_float32(input)
-        if self.is_cross_entropy:
-            return cross_entropy_elements(
-                input,
-                target,
-                sample_weight,
-                weight=self._buffers["weight"],  # not through nn.Module's search for attributes, which takes its time
-                ignore_index=self.ignore_index,
-                label_smoothing=self.label_smoothing,
-            )
-        losses = _at_least_float32(_checked(self.base_loss(input, target)))
-        return Elements.of(losses, combine(None, sample_weight, losses.shape, losses.dtype))
+        with outside_autocast(input):
+            input = at_least_float32(input)
+            if self.is_named:
+                return class_elements(
+                    self.base_loss,
+                    input,
+                    target,
+                    sample_weight,
+                    weight=self.weight,
+                    ignore_index=self.ignore_index,
+                    label_smoothing=self.label_smoothing,
+                )
+            losses = at_least_float32(_checked(self.base_loss(input, target)))
+            return Elements.of(losses, combine(None, sample_weight, losses.shape, losses.dtype))
 
     def weigh(self, losses: Tensor, measure: Tensor | None) -> Weighing:
         """Solves the inner problem for flat losses, with the loss's own budget."""
@@ -153,7 +155,7 @@ class AntidoteLoss(nn.Module):
         """Whether the objective is the one of `relaxed_cross_entropy`, on this process alone."""
         return (
             self.training
-            and self.is_cross_entropy
+            and self.base_loss is cross_entropy
             and self.divergence is KL
             and self.delta is not None
             and self.reduction == "mean"
@@ -165,7 +167,7 @@ class AntidoteLoss(nn.Module):
 
     def _objective(self, elements: Elements) -> Tensor:
         if not self.training:
-            return self._plain(elements)
+            return reduced(elements, self.reduction)
         group = active_group(self.process_group)
         losses, measure, _ = elements
         relaxed = attach(losses, self.weigh(losses, measure)) if group is None else self._global(losses, measure, group)
@@ -190,17 +192,6 @@ class AntidoteLoss(nn.Module):
         joined = relaxed if relaxed.scope is None else relaxed.scope
         weights = relaxed.weights * (total / max(joined.weights.numel(), 1))
         return (torch.where(weights > 0, elements.losses, 0.0) * weights).reshape(elements.shape)
-
-    def _plain(self, elements: Elements) -> Tensor:
-        """The base loss as torch would reduce it; nothing to reduce gives 0."""
-        losses, measure, shape = elements
-        weighted = losses if measure is None else torch.where(measure > 0, losses, 0.0) * measure
-        if self.reduction == "none":
-            return weighted.reshape(shape)
-        if self.reduction == "sum":
-            return weighted.sum()
-        total = float(max(losses.numel(), 1)) if measure is None else measure.sum().clamp(min=_TINY)
-        return weighted.sum() / total
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy or a pickle starts without a last solution."""
@@ -243,10 +234,6 @@ def _checked(losses: Any) -> Tensor:
             f"base_loss must return one floating-point loss for each sample, got {kind}; use reduction='none'"
         )
     return losses
-
-
-def _at_least_float32(x: Tensor) -> Tensor:
-    return x if x.dtype is torch.float32 or x.dtype not in (torch.float16, torch.bfloat16) else x.float()
 
 
 def _nothing(measure: Tensor) -> bool:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from antidote_learn._types import PerSampleLoss
-from antidote_learn.core.losses import LOSSES
+from antidote_learn.core.losses.likelihood import cross_entropy
+from antidote_learn.core.losses.naming import loss_function
+
+REDUCTIONS = ("mean", "sum", "none")
+TINY = torch.finfo(torch.float32).tiny
 
 
 class Elements(NamedTuple):
@@ -31,13 +36,11 @@ class Elements(NamedTuple):
 def per_sample_loss(base_loss: str | PerSampleLoss | nn.Module) -> PerSampleLoss:
     """The base loss as a function (logits, targets) -> one loss for each element."""
     if isinstance(base_loss, str):
-        if base_loss not in LOSSES:
-            known = ", ".join(repr(name) for name in LOSSES)
-            raise ValueError(
-                f"unknown base_loss {base_loss!r}; accepted: {known}, a callable (logits, targets) -> (B,), "
-                "or a module with reduction='none'"
-            )
-        return LOSSES[base_loss]
+        try:
+            return loss_function(base_loss)
+        except ValueError as error:
+            also = "; also accepted: a callable (logits, targets) -> (B,), or a module with reduction='none'"
+            raise ValueError(f"base_loss: {error}{also}") from error
     if isinstance(base_loss, nn.Module) and getattr(base_loss, "reduction", "none") != "none":
         base_loss = copy.deepcopy(base_loss)
         setattr(base_loss, "reduction", "none")  # noqa: B010 - not every module has one
@@ -69,7 +72,8 @@ def check_target(input: Tensor, target: Tensor) -> bool:
     return True
 
 
-def cross_entropy_elements(
+def class_elements(
+    loss: PerSampleLoss,
     input: Tensor,
     target: Tensor,
     sample_weight: Tensor | None,
@@ -78,14 +82,17 @@ def cross_entropy_elements(
     ignore_index: int,
     label_smoothing: float,
 ) -> Elements:
-    """With class indices the class weight and the ignored elements are the measure, not the loss."""
-    loss = LOSSES["ce"]
+    """Any loss with the keywords of torch's cross-entropy.
+
+    With class indices the class weight and the ignored elements are the measure, not the loss; with probabilities the
+    weight is inside the loss. Smoothing makes indices probabilities.
+    """
     indices = check_target(input, target)
-    classes = input.shape[1 if input.dim() > 1 else 0]
+    classes = input.shape[_class_axis(input)]
     if weight is not None and weight.shape != (classes,):
         raise ValueError(f"weight must have one entry for each of {classes} classes, got shape {tuple(weight.shape)}")
     if not indices:
-        losses = loss(input, target, weight=weight, label_smoothing=label_smoothing)  # type: ignore[call-arg]
+        losses = _with_probabilities(loss, input, target, weight, label_smoothing)
         return Elements.of(losses, combine(None, sample_weight, losses.shape, losses.dtype))
     target = target.long()
     measure = None
@@ -98,6 +105,27 @@ def cross_entropy_elements(
         present = (measure != 0).reshape(target.shape)
         input = torch.where(present.unsqueeze(1) if input.dim() > 1 else present, input, 0.0)
     return Elements.of(_looked_up(loss, input, target, ignore_index, label_smoothing), measure)
+
+
+def _with_probabilities(
+    loss: PerSampleLoss, input: Tensor, target: Tensor, weight: Tensor | None, label_smoothing: float
+) -> Tensor:
+    if loss is cross_entropy:
+        return cross_entropy(input, target, weight=weight, label_smoothing=label_smoothing)
+    if label_smoothing:
+        target = target * (1.0 - label_smoothing) + label_smoothing / input.shape[_class_axis(input)]
+    if weight is not None:
+        target = target * weight.to(target.dtype).view(-1, *(1 for _ in input.shape[2:]))
+    return _batched(loss, input, target)
+
+
+def _batched(loss: PerSampleLoss, input: Tensor, target: Tensor) -> Tensor:
+    """The loss of a batch, or of a single row of logits (C,), which only cross-entropy knows."""
+    return loss(input, target) if input.dim() > 1 else loss(input[None], target[None])[0]
+
+
+def _class_axis(input: Tensor) -> int:
+    return 1 if input.dim() > 1 else 0
 
 
 def is_plain(input: Tensor, target: Tensor, sample_weight: Tensor | None) -> bool:
@@ -128,11 +156,19 @@ def _is_uniform(sample_weight: Tensor, shape: torch.Size) -> bool:
 
 def _looked_up(loss: PerSampleLoss, input: Tensor, target: Tensor, ignore_index: int, label_smoothing: float) -> Tensor:
     """The loss of class indices; an index that is no class is an error that says which."""
+    classes = input.shape[_class_axis(input)]
     try:
-        return loss(input, target, ignore_index=ignore_index, label_smoothing=label_smoothing)  # type: ignore[call-arg]
-    except IndexError as error:
-        classes = input.shape[1 if input.dim() > 1 else 0]
+        if loss is cross_entropy:
+            return cross_entropy(input, target, ignore_index=ignore_index, label_smoothing=label_smoothing)
+        inside = torch.where(target == ignore_index, 0, target)
+        if label_smoothing:
+            onehot = torch.nn.functional.one_hot(inside, classes).to(input.dtype).movedim(-1, _class_axis(input))
+            return _with_probabilities(loss, input, onehot, None, label_smoothing)
+        return _batched(loss, input, inside)
+    except (IndexError, RuntimeError) as error:
         bad = target[(target != ignore_index) & ((target < 0) | (target >= classes))]
+        if not bad.numel():
+            raise
         raise ValueError(
             f"target has {bad.numel()} labels outside 0 ... {classes - 1}, the first is {int(bad[0])}; "
             f"the input has {classes} classes and ignore_index is {ignore_index}"
@@ -161,6 +197,39 @@ def broadcast_weight(sample_weight: Tensor, shape: torch.Size) -> Tensor:
         f"sample_weight must have the shape of the losses, {tuple(shape)}, or one weight for each sample; "
         f"got shape {tuple(sample_weight.shape)}"
     )
+
+
+def reduced(elements: Elements, reduction: str) -> Tensor:
+    """The losses as torch would reduce them; nothing to reduce gives 0."""
+    losses, measure, shape = elements
+    weighted = losses if measure is None else torch.where(measure > 0, losses, 0.0) * measure
+    if reduction == "none":
+        return weighted.reshape(shape)
+    if reduction == "sum":
+        return weighted.sum()
+    total = float(max(losses.numel(), 1)) if measure is None else measure.sum().clamp(min=TINY)
+    return weighted.sum() / total
+
+
+def check_reduction(reduction: str, label_smoothing: float) -> None:
+    """Keywords that torch's cross-entropy takes too."""
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"reduction must be one of {', '.join(REDUCTIONS)}; got {reduction!r}")
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ValueError(f"label_smoothing must be in [0, 1], got {label_smoothing!r}")
+
+
+def outside_autocast(input: Tensor) -> contextlib.AbstractContextManager[Any]:
+    """Losses are computed in the precision of their input, or a wider one."""
+    kind = input.device.type if isinstance(input, Tensor) else "meta"
+    if kind != "meta" and torch.is_autocast_enabled(kind):
+        return torch.autocast(kind, enabled=False)
+    return contextlib.nullcontext()
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """Half precision has too few digits for a loss; what is no tensor is refused elsewhere."""
+    return x.float() if isinstance(x, Tensor) and x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def combine(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from antidote_learn.core.losses import LOSSES
+from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.core.rates import estimate_noise_rate
 from antidote_learn.methods.single import Single
 from antidote_learn.training.checkpoint import read_json, write_json
@@ -39,14 +39,18 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
     judged = [_judged(trainer, 1, second, first, files[0]), _judged(trainer, 2, first, second, files[1])]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimate = estimate_noise_rate(np.concatenate(judged, axis=1), data.labels[index])
+        estimate = estimate_noise_rate(np.concatenate([probs for probs, _ in judged], axis=1), data.labels[index])
     record = {
         "rate": estimate.rate,
         "low": estimate.low,
         "high": estimate.high,
         "per_class": [None if np.isnan(rate) else float(rate) for rate in estimate.per_class],  # JSON has no NaN
+        "agreement": estimate.agreement,
+        "instability": estimate.instability,
+        "steady": estimate.steady,
         "samples": count,
         "warnings": [str(warning.message) for warning in caught],
+        "seconds": sum(seconds for _, seconds in judged),
     }
     if trainer.engine.rank == 0:
         write_json(result, record)
@@ -56,9 +60,9 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
     return record
 
 
-def _judged(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Path) -> Any:
-    """(W, M, K) probabilities of the other half after every epoch of training on one's own."""
-    data, method = trainer.data, Single(LOSSES["ce"])
+def _judged(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Path) -> tuple[Any, float]:
+    """(W, M, K) probabilities of the other half after every epoch of training on one's own, and the seconds it took."""
+    data, method = trainer.data, Single(cross_entropy)
 
     def judge(progress: Progress, record: dict[str, Any]) -> None:
         logits = outputs(
@@ -73,8 +77,9 @@ def _judged(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Pat
 
     name = f"noise rate, half {number} of 2"
     stage = Stage(name, number, own, WARM_UP, _constant, checkpoint)
-    extra = trainer.fit(stage, method, judge).extra
-    return torch.stack([extra[f"probs{epoch + 1}"] for epoch in range(WARM_UP)]).numpy()
+    progress = trainer.fit(stage, method, judge)
+    probs = torch.stack([progress.extra[f"probs{epoch + 1}"] for epoch in range(WARM_UP)]).numpy()
+    return probs, sum(record["seconds"] for record in progress.records)
 
 
 def _constant(u: float) -> float:

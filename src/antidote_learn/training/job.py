@@ -195,12 +195,12 @@ def summary(job: Job, progress: Progress, rate: dict[str, Any] | None) -> dict[s
         "method": job.spec.method,
         "data": job.spec.data,
         "noise": _noise_summary(job.spec.noise, data),
-        "noise_rate": rate,
+        "noise_rate": None if rate is None else {key: value for key, value in rate.items() if key != "seconds"},
         "accuracy": accuracy,
         "test": "held out" if data.held_out else "given",
         "samples": len(data.labels),
         "epochs": progress.epoch,
-        "seconds": sum(record["seconds"] for record in progress.records),
+        "seconds": sum(record["seconds"] for record in progress.records) + (rate or {}).get("seconds", 0.0),
         "out": str(job.folder),
     }
 

@@ -13,6 +13,7 @@ from antidote_learn._types import Arrays
 from antidote_learn.data.noise import parse_noise
 from antidote_learn.data.opening import open_data
 from antidote_learn.data.prepared import fingerprint, prepare
+from antidote_learn.data.sentences import check_text_features
 from antidote_learn.models import build_model, default_model
 from antidote_learn.registry import (
     MethodSpec,
@@ -21,6 +22,7 @@ from antidote_learn.registry import (
     default_protocol,
     parse_method,
     protocols,
+    resolved,
     with_budget,
 )
 from antidote_learn.training.checkpoint import PART, locked, remove_parts
@@ -49,6 +51,7 @@ def train(
     label: str | None = None,
     text: Sequence[str] = (),
     image: str | None = None,
+    text_features: str = "tfidf",
     test: str | Path | None = None,
     subset: int | None = None,
     model: str | nn.Module | None = None,
@@ -87,6 +90,7 @@ def train(
         label: The label column of a table.
         text: Columns of a table that hold text.
         image: The column of a table that holds paths of image files, relative to the table; they are then the inputs.
+        text_features: What text becomes: "tfidf", or "embeddings" of whole sentences (needs the extra ``text``).
         test: A test table or folder; without one a fifth of the samples is held out.
         subset: Train on so many samples, the first ones of a seeded permutation.
         model: A name with parameters, "package.module:factory", or an ``nn.Module``.
@@ -127,11 +131,12 @@ def train(
     """
     reporter = reporter or Silent()
     chosen = with_budget(
-        parse_method(method),
+        parse_method(resolved(method, data=str(data) if isinstance(data, (str, Path)) else "", noise=noise)),
         {"noise_rate": None if noise_rate == "auto" else noise_rate, "delta": delta, "penalty": penalty},
     )
     parse_noise(noise)
     _check_method(chosen)
+    check_text_features(text_features)
     arrays = open_data(
         data, label=label, text=text, image=image, test=test, root=data_root, download=download, strict=strict
     )
@@ -147,6 +152,10 @@ def train(
     }
     name, settings = _protocol(protocol, arrays, given)
     noise_seed = seed if noise_seed is None else noise_seed
+    if text_features == "embeddings":
+        reporter.note(
+            f"the texts of {len(arrays.labels)} samples are being embedded, which takes a minute or so for 10 000"
+        )
     prepared = prepare(
         arrays,
         noise=noise,
@@ -154,6 +163,7 @@ def train(
         seed=seed,
         subset=subset,
         recipe=settings.recipe,
+        text_features=text_features,
         augment=augment,
         root=data_root,
         workers=workers,
@@ -181,6 +191,7 @@ def train(
         devices=devices,
         nodes=nodes,
         precision=_checked_precision(precision),
+        text_features=text_features,
     )
     if size < 2 * devices * nodes:
         raise ValueError(

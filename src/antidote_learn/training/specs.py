@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,10 @@ from antidote_learn.training.checkpoint import FORMAT, read_json, write_json
 
 @dataclass(frozen=True)
 class Spec:
-    """A run. Two runs with the same spec on the same machine end with the same numbers."""
+    """A run. Two runs with the same spec on the same machine end with the same numbers.
+
+    A field that came after the first runs of this format has a default: what those runs did, as they do not name it.
+    """
 
     data: str
     data_hash: str
@@ -46,6 +49,7 @@ class Spec:
     devices: int
     nodes: int
     precision: str
+    text_features: str = "tfidf"
 
 
 def environment() -> dict[str, Any]:
@@ -69,7 +73,8 @@ def read_spec(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     stored = read_json(folder / "spec.json")
     if not isinstance(stored, dict) or stored.get("format") != FORMAT or "run" not in stored:
         raise ValueError(f"{folder / 'spec.json'} is no spec of format {FORMAT}: use the package that made it")
-    return stored["run"], stored.get("environment", {})
+    later = {field.name: field.default for field in fields(Spec) if field.default is not MISSING}
+    return later | stored["run"], stored.get("environment", {})
 
 
 def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:

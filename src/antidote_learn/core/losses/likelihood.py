@@ -1,9 +1,17 @@
-"""Per-sample losses of the likelihood family."""
+"""Per-sample losses of the likelihood family: cross-entropy, smoothed, focal, normalised.
+
+Here and in the other families ``input`` is (N, C) or (N, C, d1, ...) raw logits, ``target`` (N) or (N, d1, ...) class
+indices or probabilities of the input's shape, and the result (N) or (N, d1, ...), in at least float32.
+"""
 
 from __future__ import annotations
 
 import torch.nn.functional as F
 from torch import Tensor
+
+from antidote_learn.core.losses.classes import classes_of, complement, log_probabilities
+
+TINY = 1e-30  # a surprise -log p below it has no power with a finite derivative
 
 
 def cross_entropy(
@@ -31,3 +39,89 @@ def cross_entropy(
     return F.cross_entropy(
         input, target, weight=weight, ignore_index=ignore_index, reduction="none", label_smoothing=label_smoothing
     )
+
+
+def ls(input: Tensor, target: Tensor, *, rate: float = 0.1) -> Tensor:
+    """Label smoothing with a rate of either sign: -(1 - r) log p_y - (r / K) sum_k log p_k.
+
+    Limits: r = 0 is cross-entropy; r = 1 ignores the labels. With r < 0 (negative label smoothing) it has no lower
+    bound: take a small learning rate.
+
+    Args:
+        input: Logits.
+        target: Class indices or probabilities.
+        rate: r.
+
+    Example:
+        >>> import torch
+        >>> ls(torch.tensor([[2.0, 0.5, -1.0, 0.0]]), torch.tensor([0]), rate=-1.0)
+        tensor([-1.2827])
+    """
+    classes, log_p = classes_of(input, target), log_probabilities(input)
+    smooth = log_p.mean(1, keepdim=True) * rate
+    return -classes.loss((1.0 - rate) * classes.of(log_p) + smooth)
+
+
+def focal(input: Tensor, target: Tensor, *, gamma: float = 0.5, detach: bool = False) -> Tensor:
+    """Focal loss (1 - p_y)^g (-log p_y).
+
+    Limits: g = 0 is cross-entropy; never above it.
+
+    Args:
+        input: Logits.
+        target: Class indices or probabilities.
+        gamma: g >= 0.
+        detach: Whether the gradient holds (1 - p_y)^g fixed, as published code does.
+
+    Example:
+        >>> import torch
+        >>> focal(torch.tensor([[2.0, 0.5, -1.0, 0.0]]), torch.tensor([0]))
+        tensor([0.1843])
+    """
+    classes = classes_of(input, target)
+    return classes.loss(focal_terms(classes.of(log_probabilities(input)), gamma, detach))
+
+
+def focal_terms(log_p: Tensor, gamma: float, detach: bool) -> Tensor:
+    """(1 - p)^g (-log p), entry by entry."""
+    surprise = (-log_p).clamp(min=TINY)
+    factor = complement(-(surprise.detach() if detach else surprise)) ** gamma
+    return factor * surprise
+
+
+def nce(input: Tensor, target: Tensor) -> Tensor:
+    """Normalised cross-entropy log p_y / sum_k log p_k.
+
+    In (0, 1), and the losses of all classes sum to 1.
+
+    Args:
+        input: Logits.
+        target: Class indices or probabilities.
+
+    Example:
+        >>> import torch
+        >>> nce(torch.tensor([[2.0, 0.5, -1.0, 0.0]]), torch.tensor([0]))
+        tensor([0.0435])
+    """
+    classes, log_p = classes_of(input, target), log_probabilities(input)
+    return classes.loss(classes.of(log_p) / log_p.sum(1, keepdim=True))
+
+
+def nfl(input: Tensor, target: Tensor, *, gamma: float = 0.5, detach: bool = False) -> Tensor:
+    """Normalised focal loss FL_y / sum_k FL_k, FL_k = (1 - p_k)^g (-log p_k).
+
+    In [0, 1], and the losses of all classes sum to 1. Limits: g = 0 is normalised cross-entropy.
+
+    Args:
+        input: Logits.
+        target: Class indices or probabilities.
+        gamma: g >= 0.
+        detach: Whether the gradient holds every (1 - p_k)^g fixed, as published code does.
+
+    Example:
+        >>> import torch
+        >>> nfl(torch.tensor([[2.0, 0.5, -1.0, 0.0]]), torch.tensor([0]))
+        tensor([0.0250])
+    """
+    classes, terms = classes_of(input, target), focal_terms(log_probabilities(input), gamma, detach)
+    return classes.loss(classes.of(terms) / terms.sum(1, keepdim=True))

@@ -1,0 +1,65 @@
+"""RobustLoss: any of the field's robust losses as a module with the keywords of `nn.CrossEntropyLoss`."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from antidote_learn.core.losses.naming import loss_function, parse_loss
+from antidote_learn.nn.elements import at_least_float32, check_reduction, class_elements, outside_autocast, reduced
+
+
+class RobustLoss(nn.Module):
+    """A loss by name: ``RobustLoss("gce:q=0.7")``, or a weighted sum, ``RobustLoss("nce+0.5*mae")``.
+
+    Args:
+        name: See `antidote list losses`; parameters follow a colon, terms of a sum a plus sign.
+        weight: (C,) class weights, as in torch.
+        ignore_index: Elements with this label do not count.
+        label_smoothing: As in torch: the loss of the smoothed label.
+        reduction: "mean", "sum" or "none".
+
+    Shape:
+        input (N, C) or (N, C, d1, ...) logits; target (N) or (N, d1, ...) indices or probabilities of the input's
+        shape. Probabilities mean the same for every loss: the sum over k of target_k times the loss of class k.
+
+    Example:
+        >>> import torch
+        >>> RobustLoss("mae")(torch.zeros(3, 2), torch.tensor([0, 1, 1]))
+        tensor(1.)
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+        reduction: str = "mean",
+    ) -> None:
+        """Checks and stores the arguments."""
+        super().__init__()
+        check_reduction(reduction, label_smoothing)
+        self.name, self.function = "+".join(map(str, parse_loss(name))), loss_function(name)
+        self.register_buffer("weight", weight)
+        self.ignore_index, self.label_smoothing, self.reduction = ignore_index, label_smoothing, reduction
+
+    def forward(self, input: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
+        """The loss of a batch; a sample of ``sample_weight`` 2 counts twice."""
+        with outside_autocast(input):
+            elements = class_elements(
+                self.function,
+                at_least_float32(input),
+                target,
+                sample_weight,
+                weight=self.weight,
+                ignore_index=self.ignore_index,
+                label_smoothing=self.label_smoothing,
+            )
+            return reduced(elements, self.reduction)
+
+    def extra_repr(self) -> str:
+        """What `print` shows."""
+        return f"{self.name!r}, reduction={self.reduction!r}"
