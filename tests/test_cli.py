@@ -1,6 +1,7 @@
 """The command line, run as a user runs it: in a process of its own."""
 
 import fcntl
+import io
 import json
 import os
 import pty
@@ -12,6 +13,7 @@ import termios
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from antidote_learn._version import __version__
 from tests import commands
@@ -147,6 +149,28 @@ def test_a_hold_out_with_labels_as_given_is_no_accuracy(table, tmp_path):
     assert json.loads((folder / "summary.json").read_text())["accuracy"]["against"] == "given"
 
 
+def test_images_that_a_table_lists_are_trained_on_and_predicted(tmp_path):
+    draw, rows = np.random.default_rng(0), 60
+    for row in range(rows):
+        colour = draw.integers(0, 90, 3) + (100 if row % 2 else 0)
+        Image.new("RGB", (10, 10), tuple(colour.tolist())).save(tmp_path / f"{row}.png")
+    frame = pd.DataFrame({"photo": [f"{row}.png" for row in range(rows)], "light": ["dark", "bright"] * (rows // 2)})
+    frame.to_csv(tmp_path / "photos.csv", index=False)
+    frame[["photo"]].iloc[:6].to_csv(tmp_path / "new.csv", index=False)
+    options = ("--image", "photo", "--label", "light", "--model", "mlp", "--method", "ce", "--epochs", 8)
+    done = commands.antidote("train", tmp_path / "photos.csv", *options, "--out", tmp_path / "run", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["accuracy"]["last"] > 80
+    wrong = 0
+    for data, names in (("new.csv", frame["photo"][:6]), (".", sorted(frame["photo"]))):  # a table, and a folder
+        predicted = commands.antidote("predict", tmp_path / "run", tmp_path / data)
+        assert predicted.code == 0, predicted.err
+        found = pd.read_csv(io.StringIO(predicted.out))
+        assert found["row"].tolist() == list(names)
+        wrong += (found.set_index("row")["label"] != frame.set_index("photo")["light"][names]).sum()
+    assert wrong < 8
+
+
 BAD = {
     "unknown data": (["digit"], "accepted: a built-in name"),
     "a missing file": (["nowhere.csv"], "nowhere.csv"),
@@ -166,6 +190,8 @@ BAD = {
     "unknown column": (["TABLE", "--label", "specie"], "species"),
     "no label column": (["TABLE"], "species"),
     "unknown text column": (["TABLE", "--label", "species", "--text", "b"], "'b'"),
+    "unknown image column": (["TABLE", "--label", "species", "--image", "b"], "'b'"),
+    "text and images": (["TABLE", "--label", "species", "--image", "a", "--text", "kind"], "--image a and --text kind"),
     "a rate of words": (["digits", "--noise-rate", "some"], "'some'"),
     "a rate of 1": (["digits", "--noise-rate", "1"], "[0, 1)"),
     "a negative rate": (["digits", "--noise-rate", "-0.1"], "-0.1"),

@@ -201,6 +201,32 @@ def test_the_papers_networks_start_kaiming_and_xavier_uniform(factory):
             assert 0.97 < bound(module.weight) / limit < 1.000001
 
 
+def test_resnet34_can_start_as_torch_does():
+    """Every weight within torch's own bound for a layer of its shape, which its spread fills; batch norm as it is."""
+    network = build("resnet34:init=default")
+    for module in network.modules():
+        if not isinstance(module, (nn.Conv2d, nn.Linear)) or module.weight.numel() < 1000:
+            continue
+        own = type(module)(*module.weight.shape[1::-1], *module.weight.shape[2:3])
+        limit = 1 / math.sqrt(module.weight[0].numel())  # nn.init.kaiming_uniform_ with a = sqrt(5)
+        assert 0.97 * limit < bound(module.weight) < 1.000001 * limit
+        assert 0.97 * limit < bound(own.weight) < 1.000001 * limit
+        assert float(module.weight.detach().std()) == pytest.approx(limit / math.sqrt(3), rel=0.03)
+        assert float(own.weight.detach().std()) == pytest.approx(limit / math.sqrt(3), rel=0.03)
+    assert bound(network.head.bias) < 1 / math.sqrt(512)
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    assert all(torch.all(norm.weight == 1) and torch.all(norm.bias == 0) for norm in norms)
+    count = sum(weight.numel() for weight in network.parameters())
+    assert count == sum(weight.numel() for weight in build("resnet34").parameters()) == 21_328_292 - 90 * 513
+
+
+def test_resnet34_starts_as_in_the_papers_code_unless_asked():
+    same, other = build("resnet34:init=kaiming").state_dict(), build("resnet34:init=default").state_dict()
+    for name, weight in build("resnet34").state_dict().items():
+        assert torch.equal(weight, same[name])
+    assert not torch.equal(same["head.weight"], other["head.weight"])
+
+
 def test_resnet50_starts_as_its_shortcuts():
     network = resnet50(10)
     for block in network.features[4:-2]:
@@ -458,7 +484,8 @@ ERRORS = {
     "two factories": ("a.b:c:d", (3, 32, 32), "unknown model"),
     "parameter": ("cnn8:depth=3", (3, 32, 32), r"unknown parameter 'depth=3'; 'cnn8' accepts: width=\.\.\.$"),
     "the data's parameter": ("cnn8:channels=3", (3, 32, 32), "unknown parameter 'channels=3'"),
-    "no parameters": ("resnet34:width=2", (3, 32, 32), "'resnet34' accepts: none"),
+    "no parameters": ("resnet50:width=2", (3, 32, 32), "'resnet50' accepts: none"),
+    "init": ("resnet34:init=zero", (3, 32, 32), "init must be 'kaiming' or 'default'; received 'zero'"),
     "built-in name": ("mlp:make", (4,), r"hidden=\.\.\. and norm=\.\.\.; a module of your own called 'mlp' must be"),
     "width": ("cnn8:width=0", (3, 32, 32), "width must be a finite number > 0, got 0"),
     "width text": ("cnn8:width=wide", (3, 32, 32), "width must be a number > 0, got 'wide'"),

@@ -166,9 +166,9 @@ FUNCTIONS = {
     ),
     "train": Entry(
         "(data, *, method='antidote', noise_rate='auto', delta=None, penalty=None, noise='none', noise_seed=None, "
-        "label=None, text=(), text_features='tfidf', test=None, subset=None, model=None, protocol=None, epochs=None, "
-        "batch_size=None, lr=None, optimizer=None, weight_decay=None, schedule=None, warmup=None, clip=None, "
-        "augment=True, seed=0, out=None, "
+        "label=None, text=(), image=None, text_features='tfidf', test=None, subset=None, model=None, protocol=None, "
+        "epochs=None, batch_size=None, lr=None, optimizer=None, weight_decay=None, schedule=None, warmup=None, "
+        "clip=None, augment=True, seed=0, out=None, "
         "resume=False, devices=1, nodes=1, precision='32', workers=2, data_root=None, download=False, strict=False, "
         "reporter=None)",
         {
@@ -181,6 +181,7 @@ FUNCTIONS = {
             "noise_seed": "the same wrong labels in runs with other seeds",
             "label": "a table whose label column has a name of its own",
             "text": "text that is not recognised as such",
+            "image": "images that a table lists with their labels",
             "text_features": "texts that say the same in other words",
             "test": "test data that was set aside beforehand",
             "subset": "a first result within minutes",
@@ -220,7 +221,7 @@ FUNCTIONS = {
     "Run.predict_proba": Entry("(self, X)", {"X": "new data of the kind that was trained on"}),
     "Arrays": Entry(
         "(name, inputs, labels, classes, clean_labels=None, test_inputs=None, test_labels=None, test_is_clean=False, "
-        "text=(), notes=())",
+        "text=(), notes=(), positions=None)",
         {
             "name": "find the data again in a run's summary; a known name has its own protocol and noise",
             "inputs": "images, features, tables, or image files",
@@ -232,6 +233,7 @@ FUNCTIONS = {
             "test_is_clean": "a figure that may be called accuracy",
             "text": "text that is not recognised as such",
             "notes": "hear what was left out when the data was read",
+            "positions": "find a sample again in a source of which some rows were left out",
         },
     ),
     "RobustLoss": Entry(_ROBUST, _ROBUST_NEEDS),
@@ -318,7 +320,7 @@ MEMBERS = {
         "labels", "clean_labels", "transition", "expected", "spec", "seed", "mask", "rate", "hash",
     },
     "Run": {
-        "read", "strings", "metrics", "samples", "predict", "predict_proba",
+        "read", "strings", "image", "metrics", "samples", "predict", "predict_proba",
     },
     "NoiseRate": {
         "rate", "low", "high", "per_class", "identifiable", "agreement", "instability", "steady", "anchors",

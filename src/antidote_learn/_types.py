@@ -149,11 +149,15 @@ class Relaxed:
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """Images that stay on disk: ``root / names[i]`` is decoded to RGB, resized and centre-cropped to (size, size)."""
+    """Images that stay on disk: ``root / names[i]`` is decoded to RGB, resized and centre-cropped to (size, size).
+
+    ``column`` is that of the table which names them; empty where none does.
+    """
 
     root: Path
     names: tuple[str, ...]
     size: int
+    column: str = ""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -178,6 +182,7 @@ class Arrays:
         test_is_clean: Whether the test labels are the truth.
         text: The columns of a table that hold text, where the user named them.
         notes: What the user should hear: files that were left out, and the like.
+        positions: (N,) int64, the samples' rows in the source; None where none of these was left out.
     """
 
     name: str
@@ -190,6 +195,7 @@ class Arrays:
     test_is_clean: bool = False
     text: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    positions: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -240,6 +240,7 @@ DATA_PROTOCOLS = {
     "cifar100": "c100-antidote",
     "mnist": "mnist",
     "fashion-mnist": "mnist",
+    "mini-webvision": "webv-antidote",
 }
 
 

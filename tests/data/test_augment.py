@@ -9,6 +9,8 @@ from PIL import Image
 from torch import Tensor
 
 from antidote_learn.data.augment import RECIPES, Augmentation, Part, crop, flip, normalise, rotate, turn
+from antidote_learn.data.colours import jitter
+from antidote_learn.data.crops import resized_crop
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -140,6 +142,23 @@ def test_an_augmentation_is_crop_then_flip_then_rotation():
     assert torch.equal(one.get_state(), other.get_state())
 
 
+def test_an_augmentation_of_photographs_is_box_then_flip_then_colour():
+    images, one, other = random_images(6, 3, 20, 24), seeded(3), seeded(3)
+    box, amounts = {"size": 16, "scale": (0.2, 0.9), "ratio": (0.5, 2.0)}, (0.4, 0.3, 0.2, 0.1)
+    expected = jitter(flip(resized_crop(images, **box, generator=one), generator=one), amounts=amounts, generator=one)
+    result = Augmentation(**box, flip=True, colour=amounts).apply(images, other)
+    assert torch.equal(result, expected)
+    assert torch.equal(one.get_state(), other.get_state())
+
+
+def test_the_recipe_of_webvision_is_the_published_one():
+    """RandomResizedCrop(224), flip, ColorJitter(0.4, 0.4, 0.4, 0.2); for evaluation Resize(256), CenterCrop(224)."""
+    recipe = RECIPES["imagenet"]
+    box = {"size": 224, "scale": (0.08, 1.0), "ratio": (3 / 4, 4 / 3)}
+    assert recipe.augmentation == Augmentation(**box, flip=True, colour=(0.4, 0.4, 0.4, 0.2))
+    assert recipe.side == 256
+
+
 def test_no_augmentation_draws_nothing_and_gives_the_images():
     images, generator = random_images(2, 3, 8, 8), seeded()
     assert Augmentation().apply(images, generator) is images
@@ -149,7 +168,7 @@ def test_no_augmentation_draws_nothing_and_gives_the_images():
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_generator_alone_decides(name):
     """Not torch's own random state, the number of threads or the order in memory; and the images are left alone."""
-    recipe, images = RECIPES[name], random_images(96, 3, 32, 32)
+    recipe, images = RECIPES[name], random_images(24 if RECIPES[name].side else 96, 3, 32, 32)
     before, threads, state = images.clone(), torch.get_num_threads(), torch.get_rng_state()
     results = []
     try:
@@ -202,6 +221,12 @@ def test_images_that_cannot_be_normalised_are_refused(images, mean, message):
         ({"degrees": -1.0}, r"degrees must lie in 0 \.\.\. 180.*received -1\.0"),
         ({"degrees": 181.0}, r"received 181\.0"),
         ({"degrees": float("nan")}, "received nan"),
+        ({"size": -1}, "size must be a side in pixels, 0 for none; received -1"),
+        ({"scale": (0.0, 1.0)}, r"scale must be a range of shares in \(0, 1\]; received \(0\.0, 1\.0\)"),
+        ({"scale": (0.5, 1.5)}, r"scale must be.*received \(0\.5, 1\.5\)"),
+        ({"ratio": (2.0, 1.0)}, r"ratio must be a range of width over height above 0; received \(2\.0, 1\.0\)"),
+        ({"colour": (0.1, 0.1, 0.1, 0.6)}, r"hue in 0 \.\.\. 0\.5; received \(0\.1, 0\.1, 0\.1, 0\.6\)"),
+        ({"colour": (-0.1, 0.1, 0.1, 0.1)}, r"colour must be the amounts.*received \(-0\.1"),
     ],
 )
 def test_an_augmentation_that_means_nothing_is_refused(arguments, message):
@@ -212,7 +237,7 @@ def test_an_augmentation_that_means_nothing_is_refused(arguments, message):
 @pytest.mark.parametrize("sizes", [(5, 4), (9, 0), (3, 3, 3)])
 def test_a_split_batch_is_augmented_as_the_whole(sizes):
     images = torch.randint(0, 256, (9, 3, 10, 12), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    augmentation = Augmentation(padding=3, flip=True, degrees=40.0)
+    augmentation = Augmentation(padding=3, size=9, flip=True, degrees=40.0, colour=(0.4, 0.4, 0.4, 0.2))
     whole = augmentation.apply(images, torch.Generator().manual_seed(7))
     parts, start = [], 0
     for size in sizes:

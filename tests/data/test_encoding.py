@@ -21,7 +21,14 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from antidote_learn._types import Arrays, ImageFiles
-from antidote_learn.data.encoding import DenseRows, Encoding, SparseRows, encoding_from_state, fit_encoding
+from antidote_learn.data.encoding import (
+    DenseRows,
+    Encoding,
+    ImageEncoding,
+    SparseRows,
+    encoding_from_state,
+    fit_encoding,
+)
 from antidote_learn.data.tabular import from_arrays, read_features, read_table
 
 WORDS = ["good", "bad", "fine", "awful", "great", "film", "plot", "actor", "music", "story"]
@@ -133,6 +140,14 @@ def test_images_of_another_shape_are_refused(shape):
         encoding.encode(np.zeros(shape, dtype=np.uint8))
     with pytest.raises(ValueError, match="received ImageFiles of 1 rows"):
         encoding.encode(ImageFiles(Path(), ("a.png",), 4))
+
+
+@pytest.mark.parametrize("stored", [[3, 4], [3, 3, 4], [1, 8, 8], [3, "8", 8]])
+def test_rows_that_hold_no_image_of_the_shape_are_damaged(stored):
+    meta, arrays = ImageEncoding((3, 4, 4), np.zeros(3, np.float32), np.ones(3, np.float32)).state()
+    assert "stored" not in meta  # as runs were saved before networks could read a part of a row
+    with pytest.raises(ValueError, match=r"damaged: rows of shape .* hold no image of shape \[3, 4, 4\]"):
+        encoding_from_state({**meta, "stored": stored}, arrays)
 
 
 # --- features --------------------------------------------------------------------------------------------------------

@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from PIL import Image
 
 from antidote_learn._types import Arrays, ImageFiles
 from antidote_learn.data import prepared as module
 from antidote_learn.data.augment import RECIPES, Augmentation
-from antidote_learn.data.encoding import DenseRows, FileRows
+from antidote_learn.data.encoding import DenseRows, FileRows, encoding_from_state
+from antidote_learn.data.folders import decode
+from antidote_learn.data.loaders import preparation_of
 from antidote_learn.data.noise import inject
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take
 
@@ -27,6 +30,8 @@ PLAIN = Arrays("mine", FEATURES, LABELS, CLASSES)
 WITH_TEST = replace(PLAIN, test_inputs=FEATURES[:40], test_labels=LABELS[:40])
 IMAGES = RNG.integers(0, 256, (60, 3, 16, 16), dtype=np.uint8)
 PHOTOS = Arrays("photos", IMAGES, np.arange(60) % 4, CLASSES, test_inputs=IMAGES[:8], test_labels=np.arange(8) % 4)
+LARGE_IMAGES = RNG.integers(0, 256, (8, 3, 230, 240), dtype=np.uint8)
+LARGE = Arrays("large", LARGE_IMAGES, np.arange(8) % 4, CLASSES, test_inputs=LARGE_IMAGES[:2], test_labels=np.arange(2))
 
 
 def ready(arrays: Arrays, **changed) -> Prepared:
@@ -214,11 +219,45 @@ def test_a_fitted_recipe_has_the_statistics_of_the_images():
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_published_recipe_has_its_own_statistics_in_training_and_in_the_saved_model(recipe):
-    found = ready(PHOTOS, recipe=recipe)
+    found = ready(LARGE if RECIPES[recipe].side else PHOTOS, recipe=recipe)
     expected = np.broadcast_to(RECIPES[recipe].mean, 3), np.broadcast_to(RECIPES[recipe].std, 3)
     np.testing.assert_allclose([found.preparation.mean, found.preparation.std], expected, rtol=1e-6)
     np.testing.assert_allclose(found.encoding.state()[1]["mean"], expected[0], rtol=1e-6)
     assert found.preparation.augmentation == RECIPES[recipe].augmentation
+
+
+def test_a_recipe_with_a_size_cuts_it_out_of_images_in_memory():
+    found = ready(LARGE, recipe="imagenet")
+    rows = found.test_rows.take(np.arange(2))
+    assert (found.encoding.shape, found.encoding.stored) == ((3, 224, 224), (3, 230, 240))
+    assert rows.shape == (2, 3, 230, 240)
+    seen, plain = found.preparation(rows), replace(found.preparation, size=())
+    assert torch.equal(seen, plain(rows)[:, :, 3:227, 8:232])
+    assert found.preparation(rows, torch.Generator().manual_seed(0)).shape == (2, 3, 224, 224)
+    without = ready(LARGE, recipe="imagenet", augment=False).preparation
+    assert torch.equal(without(rows, torch.Generator().manual_seed(0)), seen)
+    with pytest.raises(ValueError, match=r"cuts 224 x 224 pixels out of an image; received images of 16 x 16: choose"):
+        ready(PHOTOS, recipe="imagenet")
+
+
+def test_a_recipe_with_a_size_decodes_files_to_its_side(tmp_path):
+    for number in range(8):
+        pixels = RNG.integers(0, 256, (300, 280, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
+    files = ImageFiles(tmp_path, tuple(f"{number}.png" for number in range(8)), 32)
+    arrays = replace(LARGE, inputs=files, labels=np.arange(8) % 4, test_inputs=take(files, np.arange(2)))
+    found = ready(arrays, recipe="imagenet")
+    rows = found.test_rows.take(np.arange(2))
+    assert rows.shape == (2, 3, 256, 256)
+    assert np.array_equal(rows, decode(replace(files, size=256), [0, 1]))
+    again = encoding_from_state(*found.encoding.state())
+    assert (again.shape, again.stored) == ((3, 224, 224), (3, 256, 256))
+    seen = preparation_of(again, Augmentation())(again.encode(files).take(np.arange(2)))
+    assert torch.equal(seen, found.preparation(rows))
+    expected = (rows[:, :, 16:240, 16:240] / 255 - torch.tensor([[[0.485]], [[0.456]], [[0.406]]])) / torch.tensor(
+        [[[0.229]], [[0.224]], [[0.225]]]
+    )
+    torch.testing.assert_close(seen, expected)
 
 
 def test_recipes_are_for_images_of_their_kind():

@@ -3,6 +3,8 @@
 import json
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +85,18 @@ def test_ctrl_c_with_two_devices(tmp_path):
     np.testing.assert_allclose(losses(tmp_path / "two"), losses(tmp_path / "one"), rtol=1e-3)
     files = {path.name for path in (tmp_path / "two").iterdir() if path.is_file()}
     assert files == {*FILES, ".lock", "noise_rate.json"}
+
+
+def test_under_torchrun_the_first_process_alone_prints(tmp_path):
+    """The summary and the figures once, also where the run was finished before."""
+    run = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m")
+    digits = ("antidote_learn", "train", "digits", "--method", "ce", "--epochs", "1", "--batch-size", "400")
+    args = (*run, *digits, "--devices", "2", "--out", str(tmp_path), "--json", "--resume", "--figures")
+    for _ in range(2):
+        done = subprocess.run(args, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["epochs"] == 1
+        assert done.stderr.count("curves.png") == 1
 
 
 def test_what_breaks_in_two_processes_is_one_line(tmp_path):

@@ -61,6 +61,7 @@ def train(
     penalty: Annotated[float | None, typer.Option(help="Price of forgetting, instead of a rate.")] = None,
     label: Annotated[str | None, typer.Option(help="Label column of a table.")] = None,
     text: Annotated[list[str] | None, typer.Option(help="Column that holds text; may be repeated.")] = None,
+    image: Annotated[str | None, typer.Option(help="Column of a table that holds paths of image files.")] = None,
     text_features: Annotated[str, typer.Option(help="What text becomes: tfidf or embeddings.")] = "tfidf",
     test: Annotated[str | None, typer.Option(help="Test table or folder (default: a fifth is held out).")] = None,
     subset: Annotated[int | None, typer.Option(help="Train on so many samples.")] = None,
@@ -92,6 +93,7 @@ def train(
     """Train a network on labels that cannot be trusted."""
     with _failures():
         from antidote_learn.cli.reporters import reporter_for
+        from antidote_learn.training.engine import Engine
         from antidote_learn.training.runs import train as run
 
         done = run(
@@ -104,6 +106,7 @@ def train(
             penalty=penalty,
             label=label,
             text=tuple(text or ()),
+            image=image,
             text_features=text_features,
             test=test,
             subset=subset,
@@ -130,6 +133,8 @@ def train(
             strict=strict,
             reporter=reporter_for(quiet=quiet),
         )
+        if not Engine(devices=devices, nodes=nodes).is_first:  # torchrun or a cluster has started it beside the first
+            return
         if figures:
             from antidote_learn.bench.plots import draw_figures
 

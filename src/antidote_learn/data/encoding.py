@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
 from antidote_learn.data.columns import Column, TextColumn, column_from_state, fit_column
+from antidote_learn.data.listed import image_files
 from antidote_learn.data.rows import DenseRows as DenseRows
 from antidote_learn.data.rows import FileRows as FileRows
 from antidote_learn.data.rows import Index, joined
@@ -80,7 +82,8 @@ def fit_encoding(arrays: Arrays, *, index: Index | None = None, text_features: s
     rows = np.arange(len(inputs)) if index is None else index
     if isinstance(inputs, ImageFiles):
         spaced = np.linspace(0, len(rows) - 1, min(len(rows), SAMPLED_FILES)).astype(np.int64)
-        return _fit_images((3, inputs.size, inputs.size), FileRows(inputs), rows[spaced])
+        fitted = _fit_images((3, inputs.size, inputs.size), FileRows(inputs), rows[spaced])
+        return replace(fitted, column=inputs.column)
     array: NDArray[Any] = inputs
     if array.ndim == 4:
         return _fit_images(array.shape[1:], DenseRows(array), rows)
@@ -104,7 +107,10 @@ def encoding_from_state(meta: Any, tensors: Tensors) -> Encoding:
     mean, std = (saved_array(tensors, name, shape[0], np.float32) for name in ("mean", "std"))
     if kind == "images" and not std.all():
         raise damaged("the deviation of a channel is 0")
-    return ImageEncoding(shape, mean, std) if kind == "images" else FeatureEncoding(mean, std)
+    if kind == "features":
+        return FeatureEncoding(mean, std)
+    column = saved_field(meta, "column", str) if "column" in meta else ""
+    return ImageEncoding(shape, mean, std, column, _stored(meta, shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,29 +118,41 @@ class ImageEncoding:
     """Images stay uint8 (N, C, H, W), or on disk; they are normalised a batch at a time, elsewhere.
 
     Attributes:
-        shape: (C, H, W).
+        shape: (C, H, W) that the network reads.
         mean: (C,) float32, of pixels in [0, 1].
         std: (C,) float32, their deviation; 1 for a channel that is constant.
+        column: Of the table that named the image files of training; empty where none did.
+        stored: (C, H, W) of the rows, where they are larger than ``shape`` and the network reads a part of them.
     """
 
     shape: tuple[int, ...]
     mean: NDArray[np.float32]
     std: NDArray[np.float32]
+    column: str = ""
+    stored: tuple[int, ...] = ()
     kind: ClassVar[str] = "images"
     notes: ClassVar[tuple[str, ...]] = ()
 
     def encode(self, inputs: Inputs) -> Rows:
-        """Rows of uint8 (C, H, W); files are decoded to the size of training."""
-        if isinstance(inputs, ImageFiles) and self.shape == (3, self.shape[1], self.shape[1]):
-            return FileRows(replace(inputs, size=self.shape[1]))
-        if not isinstance(inputs, np.ndarray) or inputs.dtype != np.uint8 or inputs.shape[1:] != self.shape:
-            needed = "uint8 images of shape (N, {}, {}, {})".format(*self.shape)
+        """Rows of uint8 (C, H, W); files are decoded to the size of training.
+
+        A table in memory stands for the files that its column names, relative to the current folder.
+        """
+        if self.column and isinstance(inputs, pd.DataFrame):
+            inputs = image_files(as_frame(inputs, "the table"), self.column, Path())
+        shape = self.stored or self.shape
+        if isinstance(inputs, ImageFiles) and shape == (3, shape[1], shape[1]):
+            return FileRows(replace(inputs, size=shape[1]))
+        if not isinstance(inputs, np.ndarray) or inputs.dtype != np.uint8 or inputs.shape[1:] != shape:
+            needed = "uint8 images of shape (N, {}, {}, {})".format(*shape)
             raise ValueError(f"{needed} are needed, as in training; received {_described(inputs)}")
         return DenseRows(inputs)
 
     def state(self) -> tuple[Meta, dict[str, NDArray[Any]]]:
         """See `Encoding.state`."""
-        return _meta(self, shape=list(self.shape)), {"mean": self.mean, "std": self.std}
+        further = {"column": self.column, "stored": list(self.stored)}
+        given = {name: value for name, value in further.items() if value}
+        return _meta(self, shape=list(self.shape), **given), {"mean": self.mean, "std": self.std}
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,6 +276,17 @@ def _described(inputs: Any) -> str:
 
 def _meta(encoding: Encoding, **fields: Any) -> Meta:
     return {"kind": encoding.kind, "version": VERSION, **fields}
+
+
+def _stored(meta: Meta, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The rows' own shape, which runs whose network reads all of a row do not name."""
+    if "stored" not in meta:
+        return ()
+    stored = tuple(saved_field(meta, "stored", list))
+    whole = len(stored) == 3 and all(isinstance(size, int) for size in stored)
+    if not whole or stored[0] != shape[0] or any(a < b for a, b in zip(stored, shape, strict=True)):
+        raise damaged(f"rows of shape {list(stored)} hold no image of shape {list(shape)}")
+    return stored
 
 
 def _table_from_state(meta: Meta, tensors: Tensors) -> TableEncoding:

@@ -30,12 +30,12 @@ Progress = Callable[[int, int], None]
 """(images done, images in all)."""
 
 
-class _Image(NamedTuple):
+class Candidate(NamedTuple):
     """``root / name`` is an image of class ``label``; ``error`` says why it cannot be read, ``side`` is the shorter."""
 
     root: Path
     name: str
-    label: str
+    label: str = ""
     side: int = 0
     error: str = ""
 
@@ -72,14 +72,14 @@ def read_folder(
     folder = _folder(path)
     root, test_root = _splits(folder, None if test is None else _folder(test))
     listed, test_listed = _listed(root), [] if test_root is None else _listed(test_root)
-    checked = _check_all(listed + test_listed, progress)
-    notes = _unreadable(checked, strict=strict)
+    checked = check_all(listed + test_listed, progress)
+    notes = unreadable(checked, strict=strict)
     train, held = (
         [image for image in part if not image.error] for part in (checked[: len(listed)], checked[len(listed) :])
     )
     classes = _classes(root, train)
     notes += _without_images(root, classes)
-    side = size or _default_size(train)
+    side = size or default_size(train)
     data = Arrays(folder.resolve().name, *_labelled(root, train, classes, side), classes, notes=notes)
     if test_root is None:
         return data
@@ -106,7 +106,7 @@ def decode(files: ImageFiles, index: ArrayLike) -> NDArray[np.uint8]:
                 pixels[at] = np.asarray(_square(image, files.size)).transpose(2, 0, 1)
         except Exception as error:
             raise ValueError(
-                f"{path} cannot be read ({_reason(error)}): restore it, or read the folder again"
+                f"{path} cannot be read ({_reason(error)}): restore it, or leave it out of the data"
             ) from error
     return pixels
 
@@ -154,7 +154,7 @@ def _splits(folder: Path, test: Path | None) -> tuple[Path, Path | None]:
     return inside["train"], test or inside.get("test") or inside.get("val")
 
 
-def _listed(root: Path) -> list[_Image]:
+def _listed(root: Path) -> list[Candidate]:
     """The image files under each class folder, sorted."""
     images = []
     for folder in _subfolders(root):
@@ -162,11 +162,11 @@ def _listed(root: Path) -> list[_Image]:
             folders[:] = [name for name in folders if not name.startswith(".")]
             paths = (Path(place, name) for name in files if not name.startswith("."))
             names = (path.relative_to(root).as_posix() for path in paths if path.suffix.lower() in EXTENSIONS)
-            images += [_Image(root, name, folder.name) for name in names]
+            images += [Candidate(root, name, folder.name) for name in names]
     return sorted(images)
 
 
-def _check_all(images: list[_Image], progress: Progress | None) -> list[_Image]:
+def check_all(images: list[Candidate], progress: Progress | None) -> list[Candidate]:
     """The images with their sides, or with what is wrong with them."""
     checked = list(images)
 
@@ -179,7 +179,9 @@ def _check_all(images: list[_Image], progress: Progress | None) -> list[_Image]:
     return checked
 
 
-def _check(image: _Image) -> _Image:
+def _check(image: Candidate) -> Candidate:
+    if image.error:
+        return image
     try:
         with _opened(image.root / image.name) as opened:
             side = min(opened.size)
@@ -190,6 +192,8 @@ def _check(image: _Image) -> _Image:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
     return "not an image" if isinstance(error, UnidentifiedImageError) else str(error) or type(error).__name__
 
 
@@ -218,7 +222,7 @@ def _rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _unreadable(images: list[_Image], *, strict: bool) -> tuple[str, ...]:
+def unreadable(images: list[Candidate], *, strict: bool) -> tuple[str, ...]:
     """What was left out; an error with ``strict``."""
     bad = [image for image in images if image.error]
     if not bad:
@@ -230,7 +234,7 @@ def _unreadable(images: list[_Image], *, strict: bool) -> tuple[str, ...]:
     return (f"{len(bad)} of {len(images)} images cannot be read and were left out: {named}{more}",)
 
 
-def _classes(root: Path, images: list[_Image]) -> tuple[str, ...]:
+def _classes(root: Path, images: list[Candidate]) -> tuple[str, ...]:
     classes = tuple(sorted({image.label for image in images}))
     if len(classes) < 2:
         found = f"one, {classes[0]!r}" if classes else "none"
@@ -243,7 +247,7 @@ def _without_images(root: Path, classes: tuple[str, ...]) -> tuple[str, ...]:
     return (f"no class was made of folders without readable images: {', '.join(empty)}",) if empty else ()
 
 
-def _check_test(root: Path, images: list[_Image], classes: tuple[str, ...]) -> None:
+def _check_test(root: Path, images: list[Candidate], classes: tuple[str, ...]) -> None:
     if not images:
         raise ValueError(f"{root} holds no readable images by class to test on; {LAYOUT}")
     if unknown := sorted({image.label for image in images} - {*classes}):
@@ -252,13 +256,14 @@ def _check_test(root: Path, images: list[_Image], classes: tuple[str, ...]) -> N
         )
 
 
-def _default_size(images: list[_Image]) -> int:
+def default_size(images: list[Candidate]) -> int:
+    """The side of the square that images are decoded to, by the median of their shorter sides."""
     median = statistics.median(image.side for image in images)
     return 32 if median <= 48 else 64 if median <= 96 else 224
 
 
 def _labelled(
-    root: Path, images: list[_Image], classes: tuple[str, ...], size: int
+    root: Path, images: list[Candidate], classes: tuple[str, ...], size: int
 ) -> tuple[ImageFiles, NDArray[np.int64]]:
     number = {name: at for at, name in enumerate(classes)}
     labels = np.array([number[image.label] for image in images], dtype=np.int64)

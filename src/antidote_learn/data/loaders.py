@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from antidote_learn.data.augment import Augmentation, Part, normalise
+from antidote_learn.data.crops import centre
 from antidote_learn.data.encoding import Encoding, FileRows, ImageEncoding, Rows
 
 Index = NDArray[np.int64]
@@ -53,11 +54,13 @@ class Preparation:
         mean: One for each channel; empty for features.
         std: Likewise.
         augmentation: Of training images.
+        size: (H, W) that the network reads; of larger images the centre is taken. Empty for images as they are.
     """
 
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     augmentation: Augmentation = NO_AUGMENTATION
+    size: tuple[int, ...] = ()
 
     def __call__(self, rows: Tensor, generator: torch.Generator | None = None, part: Part | None = None) -> Tensor:
         """(B, C, H, W) or (B, D) float32.
@@ -71,6 +74,8 @@ class Preparation:
             return rows
         if generator is not None:
             rows = self.augmentation.apply(rows, generator, part)
+        if self.size:
+            rows = centre(rows, self.size)
         return normalise(rows, self.mean, self.std)
 
 
@@ -78,7 +83,8 @@ def preparation_of(encoding: Encoding, augmentation: Augmentation) -> Preparatio
     """The preparation that belongs to an encoding."""
     if not isinstance(encoding, ImageEncoding):
         return Preparation()
-    return Preparation(tuple(encoding.mean.tolist()), tuple(encoding.std.tolist()), augmentation)
+    mean, std = tuple(encoding.mean.tolist()), tuple(encoding.std.tolist())
+    return Preparation(mean, std, augmentation, encoding.shape[1:])
 
 
 def read_ahead(rows: Rows, parts: Sequence[Index], *, workers: int) -> Iterator[Tensor]:

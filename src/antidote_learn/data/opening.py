@@ -9,6 +9,7 @@ from typing import Any
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
 from antidote_learn.data.folders import EXTENSIONS, read_folder
+from antidote_learn.data.listed import read_images, read_listed
 from antidote_learn.data.sources import DATA, load_named
 from antidote_learn.data.tabular import TABLE_SUFFIXES, from_arrays, read_features, read_npz, read_table
 
@@ -22,6 +23,7 @@ def open_data(
     *,
     label: str | None = None,
     text: Sequence[str] = (),
+    image: str | None = None,
     test: str | Path | None = None,
     root: str | Path | None = None,
     download: bool = False,
@@ -34,6 +36,7 @@ def open_data(
         data: `ACCEPTED`, or in Python also `Arrays` or a pair (X, y).
         label: The label column of a table.
         text: Columns of a table that hold text.
+        image: The column of a table that holds paths of image files, which are then the inputs.
         test: A test table or folder.
         root: Where official files lie.
         download: Whether to fetch those that are missing.
@@ -44,33 +47,49 @@ def open_data(
         FileNotFoundError: A file is missing.
         ValueError: It is no data set; says why.
     """
+    if text and image:
+        raise ValueError(
+            f"--image {image} and --text {text[0]}: a run reads either images or columns, give one of them"
+        )
     if isinstance(data, Arrays):
         return data
     if not isinstance(data, (str, Path)):
         pair = tuple(data) if isinstance(data, (tuple, list)) else ()
         if len(pair) != 2:
             raise ValueError(f"data must be {ACCEPTED}, or a pair (X, y); received {type(data).__name__}")
+        _refuse("a pair (X, y)", image=image)
         return from_arrays(pair[0], pair[1], text=text)
     name, path = str(data), Path(data).expanduser()
     if name in DATA:
-        _refuse(name, label=label, text=text, test=test)
+        _refuse(name, label=label, text=text, image=image, test=test)
         return load_named(name, root=root, download=download, progress=progress)
     if path.is_dir():
-        _refuse(name, label=label, text=text)
+        _refuse(name, label=label, text=text, image=image)
         arrays = read_folder(path, strict=strict, test=test, progress=progress)
         return replace(arrays, name=f"{arrays.name}/")  # never a built-in name, whose protocol and noise are its own
     if name.lower().endswith(".npz"):
-        _refuse(name, label=label, text=text, test=test)
+        _refuse(name, label=label, text=text, image=image, test=test)
         return read_npz(path)
     if name.lower().endswith(TABLE_SUFFIXES):
+        if image:
+            return read_listed(path, image, label=label, test=test, strict=strict, progress=progress)
         return read_table(path, label=label, text=text, test=test)
     if not path.exists() and path.suffix == "":
         raise ValueError(f"there is no data {name!r}; accepted: {ACCEPTED}")
     raise ValueError(f"{name!r} is no data that can be read; accepted: {ACCEPTED}")
 
 
-def open_inputs(data: Any, *, strings: Sequence[str] = (), root: str | Path | None = None) -> tuple[Inputs, list[str]]:
-    """Inputs to predict, with a name for each row: the test part of a built-in name, else all of a file or folder."""
+def open_inputs(
+    data: Any, *, strings: Sequence[str] = (), image: str = "", root: str | Path | None = None
+) -> tuple[Inputs, list[str]]:
+    """Inputs to predict, with a name for each row: the test part of a built-in name, else all of a file or folder.
+
+    Args:
+        data: A built-in name, a file, a folder, or arrays in memory.
+        strings: Columns of a table to read as they are written.
+        image: The column of a table that holds paths of image files; empty where training had none.
+        root: Where official files lie.
+    """
     if isinstance(data, (str, Path)):
         name, path = str(data), Path(data).expanduser()
         if name in DATA:
@@ -78,6 +97,8 @@ def open_inputs(data: Any, *, strings: Sequence[str] = (), root: str | Path | No
             inputs = arrays.inputs if arrays.test_inputs is None else arrays.test_inputs
         elif path.is_dir():
             inputs = _all_images(path)
+        elif image and name.lower().endswith(TABLE_SUFFIXES):
+            inputs = read_images(path, image)
         else:
             inputs = read_features(path, strings=strings)
     else:
@@ -98,4 +119,4 @@ def _all_images(folder: Path) -> ImageFiles:
 def _refuse(name: str, **options: Any) -> None:
     given = [key for key, value in options.items() if value]
     if given:
-        raise ValueError(f"{name!r} takes no --{given[0]}: that is for tables")
+        raise ValueError(f"{name!r} takes no --{given[0]}: that is for tables in files")

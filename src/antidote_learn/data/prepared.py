@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs, NoisyLabels
-from antidote_learn.data.augment import RECIPES, Augmentation
+from antidote_learn.data.augment import RECIPES, Augmentation, Recipe
 from antidote_learn.data.encoding import DenseRows, Encoding, FileRows, ImageEncoding, Rows, TableEncoding, fit_encoding
 from antidote_learn.data.folders import decode_all
 from antidote_learn.data.loaders import Preparation, preparation_of
@@ -98,7 +98,8 @@ def prepare(
     part, chosen = _subset(train.arrays, subset, seed)
     train, index = replace(train, arrays=part), train.kept[chosen]
     noisy = _noised(train.arrays, noise, noise_seed, index, root)
-    encoding = _with_recipe(fit_encoding(train.arrays, text_features=text_features), recipe)
+    fitted = fit_encoding(train.arrays, text_features=text_features)
+    encoding = _with_recipe(fitted, recipe, on_disk=isinstance(train.arrays.inputs, ImageFiles))
     parts = (train.arrays.inputs, train.test_inputs)
     rows, test_rows = (_in_memory(encoding.encode(part), workers) for part in parts)
     return Prepared(
@@ -114,7 +115,7 @@ def prepare(
         encoding=encoding,
         preparation=preparation_of(encoding, _augmentation(recipe, encoding) if augment else Augmentation()),
         noise=noisy,
-        index=index,
+        index=index if arrays.positions is None else arrays.positions[index],
         notes=(*arrays.notes, *encoding.notes),
         texts=_hash_of_texts(encoding, parts),
     )
@@ -200,15 +201,28 @@ def _numeric(arrays: Arrays) -> Any:
     return rows.take(np.arange(len(rows))).numpy()
 
 
-def _with_recipe(encoding: Encoding, recipe: str) -> Encoding:
-    """A published recipe has its own mean and deviation."""
+def _with_recipe(encoding: Encoding, recipe: str, *, on_disk: bool) -> Encoding:
+    """A published recipe has its own mean and deviation, and some have their own size."""
     if not isinstance(encoding, ImageEncoding) or recipe == "fitted":
         return encoding
     if recipe not in RECIPES:
         raise ValueError(f"unknown recipe {recipe!r}; accepted: fitted, {', '.join(RECIPES)}")
     published, channels = RECIPES[recipe], encoding.shape[0]
     mean, std = (_spread(numbers, channels, recipe) for numbers in (published.mean, published.std))
-    return replace(encoding, mean=mean, std=std)
+    encoding = replace(encoding, mean=mean, std=std)
+    return _with_size(encoding, published, recipe, on_disk) if published.augmentation.size else encoding
+
+
+def _with_size(encoding: ImageEncoding, published: Recipe, recipe: str, on_disk: bool) -> ImageEncoding:
+    """The network reads a part of a row; files are decoded to the recipe's side, images in memory stay as they are."""
+    size, channels = published.augmentation.size, encoding.shape[0]
+    stored = (channels, published.side, published.side) if on_disk else encoding.shape
+    if min(stored[1:]) < size:
+        raise ValueError(
+            f"recipe {recipe!r} cuts {size} x {size} pixels out of an image; received images of {stored[1]} x "
+            f"{stored[2]}: choose another protocol, such as images"
+        )
+    return replace(encoding, shape=(channels, size, size), stored=stored)
 
 
 def _spread(numbers: tuple[float, ...], channels: int, recipe: str) -> NDArray[np.float32]:

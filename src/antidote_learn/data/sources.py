@@ -22,6 +22,7 @@ from sklearn.model_selection import train_test_split
 from antidote_learn._types import Arrays
 from antidote_learn.data.downloads import Progress, extract, fetch
 from antidote_learn.data.formats import digest, read_cifar, read_idx
+from antidote_learn.data.webvision import CLASSES, read_webvision
 
 Pixels = NDArray[np.uint8]
 Features = NDArray[np.float32]
@@ -72,18 +73,20 @@ class Source:
     Attributes:
         about: One line for people.
         classes: The class names; label k is ``classes[k]``.
-        read: Turns the files into arrays.
+        read: Turns the files into arrays; None where there is a ``load``.
         files: In the order ``read`` takes them; none where the data comes inside a package.
         human: The human labels there are, if any.
         which: The human labels that are the given ones; None for the publisher's.
+        load: Reads everything below the data root by itself, where the files have no digests.
     """
 
     about: str
     classes: tuple[str, ...]
-    read: Read
+    read: Read | None
     files: tuple[File, ...] = ()
     human: Human | None = None
     which: str | None = None
+    load: Callable[[Path], Arrays] | None = None
 
 
 def data_root(root: str | Path | None = None) -> Path:
@@ -96,7 +99,8 @@ def load_named(
 ) -> Arrays:
     """The data set of a built-in name.
 
-    Images are (N, C, H, W) uint8, features (N, D) float32. Every file's digest is checked before it is used.
+    Images are (N, C, H, W) uint8 or stay on disk, features (N, D) float32. Every file's digest is checked before it is
+    used, where the publisher gives one.
 
     Args:
         name: A key of `DATA`.
@@ -109,6 +113,9 @@ def load_named(
         FileNotFoundError: For a missing file; says what to put where.
     """
     source, folder = _source(name), data_root(root)
+    if source.load is not None:
+        return source.load(folder)
+    assert source.read is not None  # it is one of the two
     given = None if source.which is None else human_labels(name, source.which, root=folder)
     if download:
         _fetch_missing(source, folder, progress)
@@ -389,6 +396,12 @@ DATA: dict[str, Source] = {
                 "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
             ),
         ),
+    ),
+    "mini-webvision": Source(
+        "mini-WebVision: 65,944 + 2,500 photographs of 50 kinds of things, found by Google; training labels are noisy",
+        tuple(map(str, range(CLASSES))),  # the names are in its files
+        None,
+        load=read_webvision,
     ),
 }
 """Every built-in data set by name."""

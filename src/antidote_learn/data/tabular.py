@@ -51,21 +51,18 @@ def read_table(
         ValueError: For a file that cannot be read, a missing column, missing labels, or labels that are no classes.
     """
     path = Path(path)
-    frame = _read_frame(path)
-    with _about(path):
-        target = _find_column(frame, label, LABEL_NAMES)
-        if target is None:
-            raise ValueError(f"name the label column, as none is called {listed(LABEL_NAMES)}; {_columns(frame)}")
-        truth = _find_column(frame, clean, CLEAN_NAMES)
+    frame = read_frame(path)
+    with about(path):
+        target, truth = label_columns(frame, label, clean)
         features = frame.drop(columns=[target] if truth is None else [target, truth])
         known = None if truth is None else frame[truth]
         data = from_arrays(features, frame[target], clean_labels=known, text=text, name=path.name)
     if test is None:
         return data
-    others = _read_frame(Path(test), strings=_string_columns(frame))
-    with _about(Path(test)):
-        column = truth if truth in others else _find_column(others, target, ())
-        return _with_test(data, others, others[column], is_clean=column == truth)
+    others = read_frame(Path(test), strings=string_columns(frame))
+    with about(Path(test)):
+        column = truth if truth in others else find_column(others, target, ())
+        return with_test(data, others, others[column], is_clean=column == truth)
 
 
 def read_features(path: str | Path, *, strings: Sequence[str] = ()) -> Inputs:
@@ -78,9 +75,9 @@ def read_features(path: str | Path, *, strings: Sequence[str] = ()) -> Inputs:
     path = Path(path)
     if path.name.lower().endswith(".npz"):
         arrays = _read_arrays(path, required=("X",))
-        with _about(path):
+        with about(path):
             return as_inputs(arrays["X"])
-    return _read_frame(path, strings=strings)
+    return read_frame(path, strings=strings)
 
 
 def read_npz(path: str | Path) -> Arrays:
@@ -90,7 +87,7 @@ def read_npz(path: str | Path) -> Arrays:
     """
     path = Path(path)
     arrays = _read_arrays(path, required=("X", "y"))
-    with _about(path):
+    with about(path):
         return from_arrays(**arrays, name=path.name)
 
 
@@ -127,7 +124,7 @@ def from_arrays(
     data = Arrays(name, inputs, numbered(words, classes), classes, clean, text=chosen, notes=notes)
     if (X_test is None) != (y_test is None):
         raise ValueError("one of X_test and y_test was given alone: give both or neither")
-    return data if X_test is None else _with_test(data, X_test, y_test, is_clean=False)
+    return data if X_test is None else with_test(data, X_test, y_test, is_clean=False)
 
 
 def as_inputs(X: Any, what: str = "X") -> Inputs:
@@ -164,7 +161,7 @@ def as_inputs(X: Any, what: str = "X") -> Inputs:
 
 
 @contextmanager
-def _about(path: Path) -> Iterator[None]:
+def about(path: Path) -> Iterator[None]:
     """Puts the name of the file before a message about its content."""
     try:
         yield
@@ -189,14 +186,14 @@ def _reading(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _read_frame(path: Path, *, strings: Sequence[str] = ()) -> pd.DataFrame:
+def read_frame(path: Path, *, strings: Sequence[str] = ()) -> pd.DataFrame:
     """The table in a file, by its suffix."""
     suffix = next((suffix for suffix in TABLE_SUFFIXES if path.name.lower().endswith(suffix)), None)
     if suffix is None:
         raise ValueError(f"{path.name} is no table: accepted are files that end in {listed(TABLE_SUFFIXES)}")
     with _reading(path):
         frame = pd.read_parquet(path) if suffix == ".parquet" else _read_csv(path, SEPARATORS[suffix], strings)
-    with _about(path):
+    with about(path):
         return as_frame(frame, "the table")
 
 
@@ -238,11 +235,20 @@ def as_frame(frame: pd.DataFrame, what: str) -> pd.DataFrame:
     return frame
 
 
-def _string_columns(frame: pd.DataFrame) -> list[str]:
+def string_columns(frame: pd.DataFrame) -> list[str]:
+    """The columns that hold strings, as they are written."""
     return [column for column in _names(frame) if isinstance(frame[column].dtype, pd.StringDtype)]
 
 
-def _find_column(frame: pd.DataFrame, named: str | None, usual: tuple[str, ...]) -> str | None:
+def label_columns(frame: pd.DataFrame, label: str | None, clean: str | None) -> tuple[str, str | None]:
+    """The columns of the labels and of the true ones, where there are such."""
+    target = find_column(frame, label, LABEL_NAMES)
+    if target is None:
+        raise ValueError(f"name the label column, as none is called {listed(LABEL_NAMES)}; {_columns(frame)}")
+    return target, find_column(frame, clean, CLEAN_NAMES)
+
+
+def find_column(frame: pd.DataFrame, named: str | None, usual: tuple[str, ...]) -> str | None:
     """The column the user named, or the only one with a usual name; None where there is none."""
     if named is not None:
         if named not in frame:
@@ -261,7 +267,7 @@ def _check_text(text: str | Sequence[str], inputs: Inputs) -> tuple[str, ...]:
             raise ValueError(f"text columns {listed(names)} were named, but X is no table: give a DataFrame")
         return ()
     for name in names:
-        _find_column(inputs, name, ())
+        find_column(inputs, name, ())
     return names
 
 
@@ -282,7 +288,7 @@ def _channels_first(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2)) if last else images
 
 
-def _with_test(data: Arrays, X: Any, y: Any, *, is_clean: bool) -> Arrays:
+def with_test(data: Arrays, X: Any, y: Any, *, is_clean: bool) -> Arrays:
     """The data set with a test part, which must fit to the training part."""
     inputs = as_inputs(X, "X_test")
     words = label_words(y, "y_test", len(inputs))
@@ -299,7 +305,7 @@ def _fitting(inputs: Inputs, model: Inputs) -> Inputs:
     """Test inputs with the columns or the shape of the training inputs."""
     if isinstance(inputs, pd.DataFrame) and isinstance(model, pd.DataFrame):
         for column in _names(model):
-            _find_column(inputs, column, ())
+            find_column(inputs, column, ())
         return inputs[_names(model)]
     shapes = [x.shape[1:] if isinstance(x, np.ndarray) else type(x).__name__ for x in (model, inputs)]
     if shapes[0] != shapes[1]:

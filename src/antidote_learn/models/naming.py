@@ -52,8 +52,9 @@ MODELS: dict[str, ModelEntry] = {
         lambda shape, classes: cnn_mnist(classes, channels=shape[0], size=shape[1:]),
     ),
     "resnet34": ModelEntry(
-        "CIFAR ResNet-34, the paper's network for CIFAR-100",
-        lambda shape, classes: resnet34(classes, channels=shape[0]),
+        "CIFAR ResNet-34, the paper's network for CIFAR-100; init=kaiming|default",
+        lambda shape, classes, **given: resnet34(classes, channels=shape[0], **given),
+        ("init",),
     ),
     "preact-resnet18": ModelEntry(
         "CIFAR PreAct ResNet-18, the network of DivideMix and its successors",

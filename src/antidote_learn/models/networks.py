@@ -98,10 +98,19 @@ def cnn_mnist(classes: int, *, channels: int = 1, size: int | tuple[int, int] = 
     return _initialised(_convolutional(layers, 64 * _pooled(size, 2), 128, classes))
 
 
-def resnet34(classes: int, *, channels: int = 3) -> Network:
-    """The CIFAR form of ResNet-34: a 3x3 stem without pooling; any image size."""
+def resnet34(classes: int, *, channels: int = 3, init: str = "kaiming") -> Network:
+    """The CIFAR form of ResNet-34: a 3x3 stem without pooling; any image size.
+
+    Args:
+        classes: Number of classes.
+        channels: Of the images.
+        init: How the weights start: "kaiming" as in the paper's code, "default" as torch has them.
+    """
+    if init not in ("kaiming", "default"):
+        raise ValueError(f"init must be 'kaiming' or 'default'; received {init!r}")
     stem = [_conv(channels, 64), *_norm_relu(64)]
-    return _initialised(_residual([*stem, *_stages(_basic, (3, 4, 6, 3))], 512, classes))
+    network = _residual([*stem, *_stages(_basic, (3, 4, 6, 3))], 512, classes)
+    return _initialised(network) if init == "kaiming" else network
 
 
 def preact_resnet18(classes: int, *, channels: int = 3) -> Network:

@@ -17,7 +17,7 @@ SUFFIXES = (".csv", ".parquet")
 def predicted(folder: Path, data: str, *, which: str, root: Any) -> pd.DataFrame:
     """Rows ``row, label, probability`` and a column ``p:CLASS`` for each class."""
     run = Run.read(folder, which=which, model=None)
-    inputs, names = open_inputs(data, strings=run.strings, root=root)
+    inputs, names = open_inputs(data, strings=run.strings, image=run.image, root=root)
     probs = run.predict_proba(inputs)
     best = probs.argmax(axis=1)
     table = pd.DataFrame({"row": names, "label": [run.classes[k] for k in best], "probability": probs.max(axis=1)})

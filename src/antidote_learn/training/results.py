@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from antidote_learn._types import ImageFiles
 from antidote_learn.data.augment import Augmentation
-from antidote_learn.data.encoding import TableEncoding, encoding_from_state
+from antidote_learn.data.encoding import ImageEncoding, TableEncoding, encoding_from_state
 from antidote_learn.data.loaders import preparation_of
 from antidote_learn.data.tabular import as_inputs
 from antidote_learn.models import build_model
@@ -93,6 +93,11 @@ class Run:
     def strings(self) -> tuple[str, ...]:
         """Columns of a table that hold names or text, to be read as they are written."""
         return self._encoding.strings if isinstance(self._encoding, TableEncoding) else ()
+
+    @property
+    def image(self) -> str:
+        """The column of a table that holds paths of image files; empty where training had no such table."""
+        return self._encoding.column if isinstance(self._encoding, ImageEncoding) else ""
 
     @property
     def metrics(self) -> pd.DataFrame:

@@ -50,6 +50,7 @@ def train(
     noise_seed: int | None = None,
     label: str | None = None,
     text: Sequence[str] = (),
+    image: str | None = None,
     text_features: str = "tfidf",
     test: str | Path | None = None,
     subset: int | None = None,
@@ -88,6 +89,7 @@ def train(
         noise_seed: Of that noise; the run's seed by default.
         label: The label column of a table.
         text: Columns of a table that hold text.
+        image: The column of a table that holds paths of image files, relative to the table; they are then the inputs.
         text_features: What text becomes: "tfidf", or "embeddings" of whole sentences (needs the extra ``text``).
         test: A test table or folder; without one a fifth of the samples is held out.
         subset: Train on so many samples, the first ones of a seeded permutation.
@@ -135,7 +137,9 @@ def train(
     parse_noise(noise)
     _check_method(chosen)
     check_text_features(text_features)
-    arrays = open_data(data, label=label, text=text, test=test, root=data_root, download=download, strict=strict)
+    arrays = open_data(
+        data, label=label, text=text, image=image, test=test, root=data_root, download=download, strict=strict
+    )
     given = {
         "epochs": epochs,
         "batch_size": batch_size,
@@ -229,7 +233,8 @@ def _carried_out(job: Job, engine: Engine, *, resume: bool, model: nn.Module | N
     """The run in its folder, which is locked as long."""
     folder = job.folder
     if not engine.is_first:  # started by a cluster: the first process looks after the folder
-        engine.launch(work, job)
+        if not (resume and (folder / "done").exists()):  # else the first one does not launch, either
+            engine.launch(work, job)
         return Run.read(folder, which="last", model=model)
     _make(folder)
     with locked(folder), gently():

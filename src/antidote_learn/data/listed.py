@@ -1,0 +1,141 @@
+"""A table with a column of image files: the images, with the labels of the other columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import infer_dtype
+
+from antidote_learn._types import Arrays, ImageFiles
+from antidote_learn.data.folders import Candidate, Progress, check_all, default_size, unreadable
+from antidote_learn.data.labels import listed
+from antidote_learn.data.tabular import (
+    about,
+    find_column,
+    from_arrays,
+    label_columns,
+    read_frame,
+    string_columns,
+    with_test,
+)
+
+PATHLESS = "no path is given"
+
+
+def read_listed(
+    path: str | Path,
+    image: str,
+    *,
+    label: str | None = None,
+    clean: str | None = None,
+    test: str | Path | None = None,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> Arrays:
+    """A .csv, .tsv or .parquet file whose column ``image`` holds paths of image files, as a data set of these images.
+
+    A path is relative to the folder of its table, or absolute. Labels are as in `read_table`; other columns are not
+    used, and a note says so. The images are checked as in `read_folder`: rows whose image cannot be read are left out
+    and named in a note, and `Arrays.positions` says which are left.
+
+    Args:
+        path: The training table.
+        image: The column of the paths.
+        label: As in `read_table`.
+        clean: As in `read_table`.
+        test: A second table with the columns ``image`` and ``label``; its true labels as in `read_table`.
+        strict: Refuse the table if any image cannot be read.
+        progress: Told how many images were read.
+
+    Raises:
+        FileNotFoundError: If a table is missing.
+        ValueError: As `read_table`, or for images that cannot be read: with ``strict`` any, otherwise all of them.
+    """
+    path, test = Path(path), None if test is None else Path(test)
+    frame = read_frame(path, strings=(image,))
+    with about(path):
+        target, truth = label_columns(frame, label, clean)
+    candidates = _candidates(frame, image, path, labels=(target, truth))
+    others = None if test is None else read_frame(test, strings=(image, *string_columns(frame)))
+    tested = [] if test is None or others is None else _candidates(others, image, test)
+    checked = check_all(candidates + tested, progress)
+    notes = (*_unused(frame, (image, target, truth)), *unreadable(checked, strict=strict))
+    files, kept = _readable(checked[: len(candidates)], image, path)
+    with about(path):
+        known = None if truth is None else frame[truth].iloc[kept]
+        data = from_arrays(files, frame[target].iloc[kept], clean_labels=known, name=path.name)
+    data = replace(data, notes=notes, positions=kept if len(kept) < len(frame) else None)
+    if test is None or others is None:
+        return data
+    held, rows = _readable(checked[len(candidates) :], image, test, size=files.size)
+    with about(test):
+        column = truth if truth in others else find_column(others, target, ())
+        return with_test(data, held, others[column].iloc[rows], is_clean=column == truth)
+
+
+def read_images(path: str | Path, image: str) -> ImageFiles:
+    """The images of a table to predict, which needs no other column than ``image``; they are not checked."""
+    path = Path(path)
+    frame = read_frame(path, strings=(image,))
+    with about(path):
+        return image_files(frame, image, path.parent)
+
+
+def image_files(frame: pd.DataFrame, image: str, folder: Path) -> ImageFiles:
+    """The files that a column names, relative to a folder; ValueError where a row names none."""
+    paths = _paths(frame, image)
+    lost = np.flatnonzero(paths.isna())
+    if lost.size:
+        raise ValueError(
+            f"column {image!r} lacks {lost.size} of {len(paths)} paths, in row {listed(list(lost))} (counted from 0): "
+            "fill them in or leave those rows out"
+        )
+    return ImageFiles(folder, tuple(paths), 1, image)
+
+
+def _paths(frame: pd.DataFrame, image: str) -> pd.Series[str]:
+    find_column(frame, image, ())
+    kind = infer_dtype(frame[image], skipna=True)
+    if kind not in ("string", "empty"):
+        raise ValueError(
+            f"column {image!r} must hold paths of image files; received values of kind {kind}: name another column"
+        )
+    return frame[image]
+
+
+def _candidates(
+    frame: pd.DataFrame, image: str, table: Path, *, labels: tuple[str | None, ...] = ()
+) -> list[Candidate]:
+    with about(table):
+        if image in labels:
+            raise ValueError(f"column {image!r} is named for the labels and for the images: name two columns")
+        paths = _paths(frame, image)
+    folder = table.parent
+    return [
+        Candidate(folder, "", error=PATHLESS) if lost else Candidate(folder, name)
+        for name, lost in zip(paths, paths.isna(), strict=True)
+    ]
+
+
+def _readable(
+    checked: list[Candidate], image: str, table: Path, *, size: int | None = None
+) -> tuple[ImageFiles, NDArray[np.int64]]:
+    """The images that can be read, and their rows in the table."""
+    kept = np.array([row for row, candidate in enumerate(checked) if not candidate.error], dtype=np.int64)
+    if not len(kept):
+        raise ValueError(
+            f"{table.name}: none of the {len(checked)} images of column {image!r} can be read; the first is "
+            f"{checked[0].root / checked[0].name} ({checked[0].error}): give paths that are absolute, or relative to "
+            "the table's folder"
+        )
+    images = [checked[row] for row in kept]
+    return ImageFiles(table.parent, tuple(one.name for one in images), size or default_size(images), image), kept
+
+
+def _unused(frame: pd.DataFrame, used: tuple[str | None, ...]) -> tuple[str, ...]:
+    names = [repr(str(name)) for name in frame.columns if name not in used]
+    return (f"not used beside the images: column {listed(names)}",) if names else ()

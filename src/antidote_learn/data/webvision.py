@@ -1,0 +1,107 @@
+"""mini-WebVision: the images that Google found for the first 50 classes of WebVision 1.0, from its official files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from antidote_learn._types import Arrays, ImageFiles
+
+CLASSES = 50
+SIZE = 224  # of a decoded image, where the protocol's recipe has no side of its own
+FOLDER = "webvision"
+TRAIN, TEST, NAMES = "info/train_filelist_google.txt", "info/val_filelist.txt", "info/synsets.txt"
+TEST_IMAGES = "val_images_256"
+OFFICIAL = {TRAIN: 65_944, TEST: 2_500}  # images of the first 50 classes
+SITE = "https://data.vision.ee.ethz.ch/cvl/webvision/dataset2017.html"
+ARCHIVES = ("info.tar", "google_resized_256.tar", "val_images_256.tar")
+
+Entry = tuple[str, int]
+"""(path, label) of an image."""
+
+
+def read_webvision(root: Path) -> Arrays:
+    """The data set below ``root / "webvision"``, as it is published.
+
+    Training labels are the queries that found an image: nobody knows which are wrong. Those of the validation images,
+    which are the test part, were verified by people. Every image must be there; whether it can be decoded is seen when
+    it is read, as 70,000 take minutes.
+
+    Raises:
+        FileNotFoundError: For a list or an image that is missing; says what to put where.
+        ValueError: For a list that cannot be understood.
+    """
+    folder = root / FOLDER
+    train, test = (_read_list(folder / name) for name in (TRAIN, TEST))
+    _check_images(folder, [path for path, _ in train])
+    _check_images(folder / TEST_IMAGES, [path for path, _ in test])
+    return Arrays(
+        "mini-webvision",
+        ImageFiles(folder, tuple(path for path, _ in train), SIZE),
+        np.array([label for _, label in train], dtype=np.int64),
+        class_names(folder / NAMES),
+        test_inputs=ImageFiles(folder / TEST_IMAGES, tuple(path for path, _ in test), SIZE),
+        test_labels=np.array([label for _, label in test], dtype=np.int64),
+        test_is_clean=True,
+        notes=(*_counted(TRAIN, train), *_counted(TEST, test)),
+    )
+
+
+def class_names(path: Path) -> tuple[str, ...]:
+    """The words of the first 50 lines, each of which starts with an ImageNet number; else the labels themselves."""
+    if not path.is_file():
+        return tuple(map(str, range(CLASSES)))
+    lines = path.read_text(encoding="utf-8").splitlines()[:CLASSES]
+    names = tuple(line.partition(" ")[2].strip() for line in lines)
+    if len(set(names) - {""}) < CLASSES:
+        raise ValueError(
+            f"{path} must begin with {CLASSES} lines of an ImageNet number and a name of its own; restore it, or "
+            "remove it to have numbers for names"
+        )
+    return names
+
+
+def _read_list(path: Path) -> list[Entry]:
+    """The images of the first 50 classes."""
+    if not path.is_file():
+        raise _missing(path, path.parents[1])
+    entries = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        name, _, label = line.strip().rpartition(" ")
+        if not name or not label.isdecimal():
+            raise ValueError(f"{path}, line {number}: {line!r} is no path and label; restore the official file")
+        if int(label) < CLASSES:
+            entries.append((name, int(label)))
+    if not entries:
+        raise ValueError(f"{path} lists no image of the labels 0 ... {CLASSES - 1}; restore the official file")
+    return entries
+
+
+def _check_images(root: Path, names: list[str]) -> None:
+    """That all are there: every folder is listed once, which takes less than to ask for each file."""
+    there = {
+        parent: set(os.listdir(root / parent)) if (root / parent).is_dir() else set()
+        for parent in {os.path.dirname(name) for name in names}
+    }
+    lost = [name for name in names if os.path.basename(name) not in there[os.path.dirname(name)]]
+    if lost:
+        folder = root.parent if root.name == TEST_IMAGES else root
+        raise _missing(root / lost[0], folder, f" ({len(lost)} of {len(names)} images are)")
+
+
+def _missing(path: Path, folder: Path, more: str = "") -> FileNotFoundError:
+    return FileNotFoundError(
+        f"mini-webvision: {path} is missing{more}: unpack {', '.join(ARCHIVES)} of {SITE} in {folder}, or name another "
+        "folder with --data-root or ANTIDOTE_DATA; --download does not fetch them, as they have 18 GB"
+    )
+
+
+def _counted(name: str, entries: list[Entry]) -> tuple[str, ...]:
+    """No digest is published: that a list is the official one shows in how many images it has."""
+    if len(entries) == OFFICIAL[name]:
+        return ()
+    return (
+        f"{name} lists {len(entries):,} images of the first {CLASSES} classes, the official one {OFFICIAL[name]:,}",
+    )
