@@ -98,15 +98,18 @@ def _protocol(cells: Sequence[Cell], seeds: Sequence[int], records: Sequence[Rec
 
 
 def marks(comparison: Comparison, noise: str) -> dict[str, str]:
-    """For each method "best", "second", "equal" or "": "equal" is not significantly below the best."""
+    """For each method words of "best", "second" and "equal": the last is not significantly below the best."""
     rows = [row for row in comparison.rows if row.noise == noise and len(row.last) == row.wanted]
-    ranked = sorted(rows, key=lambda row: -row.mean)
     found = dict.fromkeys(comparison.methods, "")
-    for place, row in enumerate(ranked):
-        if place > 0 and _not_worse(row, ranked[0]):
-            found[row.method] = "equal"
-        if place < 2 and len(ranked) > 1:
-            found[row.method] = ("best", "second")[place] + (" equal" if found[row.method] else "")
+    if len(rows) < 2:
+        return found
+    first = max(rows, key=lambda row: row.mean)
+    ranked = sorted({row.mean for row in rows}, reverse=True)
+    for row in rows:
+        words = [word for word, mean in zip(("best", "second"), ranked, strict=False) if row.mean == mean]
+        if row.mean < first.mean and _not_worse(row, first):
+            words.append("equal")
+        found[row.method] = " ".join(words)
     return found
 
 

@@ -5,14 +5,15 @@ stopped by Ctrl-C. Nothing heavy is imported before a command needs it: `antidot
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from antidote_learn._version import __version__
+from antidote_learn.cli import options as given
+from antidote_learn.cli.comparing import compare
+from antidote_learn.cli.failures import failures
 
 app = typer.Typer(
     name="antidote",
@@ -52,30 +53,30 @@ def _start(
 
 @app.command()
 def train(
-    data: Annotated[str, typer.Argument(help="A built-in name, a .csv, .parquet or .npz file, or a folder of images.")],
+    data: given.Data,
     method: Annotated[str, typer.Option(help="Method with parameters, e.g. ce or antidote:kappa=0.")] = "antidote",
     noise: Annotated[str, typer.Option(help="Noise to add to the training labels, e.g. symmetric:0.4.")] = "none",
     noise_seed: Annotated[int | None, typer.Option(help="Seed of that noise (default: --seed).")] = None,
     noise_rate: Annotated[str, typer.Option(help="Share of wrong labels, or auto to estimate it.")] = "auto",
     delta: Annotated[float | None, typer.Option(help="Budget of forgetting, instead of a rate.")] = None,
     penalty: Annotated[float | None, typer.Option(help="Price of forgetting, instead of a rate.")] = None,
-    label: Annotated[str | None, typer.Option(help="Label column of a table.")] = None,
-    text: Annotated[list[str] | None, typer.Option(help="Column that holds text; may be repeated.")] = None,
-    image: Annotated[str | None, typer.Option(help="Column of a table that holds paths of image files.")] = None,
-    text_features: Annotated[str, typer.Option(help="What text becomes: tfidf or embeddings.")] = "tfidf",
-    test: Annotated[str | None, typer.Option(help="Test table or folder (default: a fifth is held out).")] = None,
-    subset: Annotated[int | None, typer.Option(help="Train on so many samples.")] = None,
-    model: Annotated[str | None, typer.Option(help="Network, e.g. cnn8:width=0.5 or package.module:factory.")] = None,
-    protocol: Annotated[str | None, typer.Option(help="Named settings, see `antidote list protocols`.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="How often the data is seen.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Size of the global batch.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Initial learning rate.")] = None,
-    optimizer: Annotated[str | None, typer.Option(help="sgd or adamw.")] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="Weight decay.")] = None,
-    schedule: Annotated[str | None, typer.Option(help="constant, cosine, step:E1,E2 or exponential:F.")] = None,
-    warmup: Annotated[float | None, typer.Option(help="Epochs over which the learning rate rises.")] = None,
-    clip: Annotated[float | None, typer.Option(help="Largest norm of the gradient, 0 for any.")] = None,
-    augment: Annotated[bool, typer.Option("--augment/--no-augment", help="Crop and mirror training images.")] = True,
+    label: given.Label = None,
+    text: given.Text = None,
+    image: given.Image = None,
+    text_features: given.TextFeatures = "tfidf",
+    test: given.Test = None,
+    subset: given.Subset = None,
+    model: given.Model = None,
+    protocol: given.Protocol = None,
+    epochs: given.Epochs = None,
+    batch_size: given.BatchSize = None,
+    lr: given.Rate = None,
+    optimizer: given.Optimizer = None,
+    weight_decay: given.WeightDecay = None,
+    schedule: given.Schedule = None,
+    warmup: given.Warmup = None,
+    clip: given.Clip = None,
+    augment: given.Augment = True,
     seed: Annotated[int, typer.Option(help="Seed of weights, order and augmentation.")] = 0,
     out: Annotated[Path | None, typer.Option(help="The run's folder (default: a name under runs).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
@@ -83,15 +84,15 @@ def train(
     nodes: Annotated[int, typer.Option(help="Machines.")] = 1,
     precision: Annotated[str, typer.Option(help="32, bf16 or 16.")] = "32",
     workers: Annotated[int, typer.Option(help="Threads that decode image files.")] = 2,
-    data_root: Annotated[Path | None, typer.Option(help="Where official files lie (default: $ANTIDOTE_DATA).")] = None,
-    download: Annotated[bool, typer.Option("--download", help="Fetch official files that are missing.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse data with unreadable images.")] = False,
+    data_root: given.DataRoot = None,
+    download: given.Download = False,
+    strict: given.Strict = False,
     figures: Annotated[bool, typer.Option("--figures", help="Draw the run's figures into its folder.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    quiet: given.Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Train a network on labels that cannot be trusted."""
-    with _failures():
+    with failures():
         from antidote_learn.cli.reporters import reporter_for
         from antidote_learn.training.engine import Engine
         from antidote_learn.training.runs import train as run
@@ -143,16 +144,19 @@ def train(
     _print_summary(done.summary, as_json)
 
 
+app.command()(compare)
+
+
 @app.command()
 def predict(
     run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
     data: Annotated[str, typer.Argument(help="Data like that of training; a built-in name means its test part.")],
     out: Annotated[Path | None, typer.Option(help="A .csv or .parquet file (default: CSV on stdout).")] = None,
     which: Annotated[str, typer.Option(help="The model of the last or of the best epoch.")] = "last",
-    data_root: Annotated[Path | None, typer.Option(help="Where official files lie (default: $ANTIDOTE_DATA).")] = None,
+    data_root: given.DataRoot = None,
 ) -> None:
     """Predict labels and probabilities with a trained run."""
-    with _failures():
+    with failures():
         from antidote_learn.training.predictions import check_target, predicted, write_predictions
 
         if out is not None:
@@ -180,7 +184,7 @@ def list_names(
         raise typer.BadParameter(f"cannot list {kind!r}; choose from: {', '.join(LISTS)}")
     if preset is not None and kind != "losses":
         raise typer.BadParameter(f"--preset belongs to `antidote list losses`, not to {kind!r}")
-    with _failures():
+    with failures():
         rows = LISTS[kind]() if preset is None else preset_losses(preset)
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
@@ -195,39 +199,6 @@ def _rate(text: str) -> float | str:
         return float(text)
     except ValueError as error:
         raise ValueError(f"--noise-rate must be auto, injected or a number in [0, 1), got {text!r}") from error
-
-
-@contextmanager
-def _failures() -> Iterator[None]:
-    """One line on stderr and the right exit code for what may go wrong."""
-    try:
-        yield
-    except (ValueError, FileNotFoundError) as error:
-        _leave(2, error)
-    except OSError as error:
-        _leave(1, error)
-    except KeyboardInterrupt:
-        _leave(130, "stopped at once; continue with --resume from the last checkpoint")
-    except Exception as error:
-        _leave_by_name(error)
-
-
-def _leave_by_name(error: Exception) -> None:
-    """The training errors, which are not imported before they can be raised."""
-    from antidote_learn.training.engine import RunFailed
-    from antidote_learn.training.interrupts import Interrupted
-
-    if isinstance(error, Interrupted):
-        _leave(130, "stopped after the current step; continue with the same command and --resume")
-    if isinstance(error, RunFailed):
-        _leave(1, error)
-    raise error
-
-
-def _leave(code: int, error: object) -> None:
-    line = " ".join(str(error).split())
-    typer.echo(f"antidote: {line}", err=True)
-    raise typer.Exit(code)
 
 
 def _print_summary(summary: dict[str, Any], as_json: bool) -> None:

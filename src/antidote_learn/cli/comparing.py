@@ -30,6 +30,7 @@ def compare(
     output: Annotated[str, typer.Option("--format", help="table, markdown, csv, json or latex.")] = "table",
     label: given.Label = None,
     text: given.Text = None,
+    image: given.Image = None,
     text_features: given.TextFeatures = "tfidf",
     test: given.Test = None,
     subset: given.Subset = None,
@@ -52,6 +53,7 @@ def compare(
     chosen = {
         "label": label,
         "text": tuple(text or ()),
+        "image": image,
         "text_features": text_features,
         "test": test,
         "subset": subset,

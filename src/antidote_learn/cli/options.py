@@ -8,6 +8,7 @@ import typer
 Data = Annotated[str, typer.Argument(help="A built-in name, a .csv, .parquet or .npz file, or a folder of images.")]
 Label = Annotated[str | None, typer.Option(help="Label column of a table.")]
 Text = Annotated[list[str] | None, typer.Option(help="Column that holds text; may be repeated.")]
+Image = Annotated[str | None, typer.Option(help="Column of a table that holds paths of image files.")]
 TextFeatures = Annotated[str, typer.Option(help="What text becomes: tfidf or embeddings.")]
 Test = Annotated[str | None, typer.Option(help="Test table or folder (default: a fifth is held out).")]
 Subset = Annotated[int | None, typer.Option(help="Train on so many samples.")]
