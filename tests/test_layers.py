@@ -60,7 +60,7 @@ FOREIGN = {
     "models": NUMERICS,
     "methods": NUMERICS,
     "training": NUMERICS | {"pandas", "safetensors"},
-    "bench": NUMERICS | TABLES | {"matplotlib"},
+    "bench": NUMERICS | TABLES | {"matplotlib", "ray"},
     "cli": {"rich", "typer"},
 }
 ENGINE, ENGINE_HOME = "lightning_fabric", "training.engine"

@@ -67,7 +67,11 @@ def test_with_batch_norm_both_learn(tmp_path):
 
 
 def test_ctrl_c_with_two_devices(tmp_path):
-    """Stopped twice and continued, two processes estimate the rate and train as one does."""
+    """Stopped twice and continued, two processes estimate the rate and train as if nobody had stopped them.
+
+    And as one process does, as long as rounding has not grown: the first batches of a new network have nearly equal
+    losses, which makes their weights magnify the last digits.
+    """
     args = [*COMMON[:-1], "--model", "mlp:norm=none", "--epochs", 12]
     for epoch, group in ((2, False), (5, True)):  # the command alone is told, or, as by a terminal, all its processes
         two = Command(*args, "--devices", 2, "--out", tmp_path / "two", "--resume")
@@ -81,8 +85,10 @@ def test_ctrl_c_with_two_devices(tmp_path):
     done = in_two(tmp_path / "two", *args, "--resume", "--json")
     assert accuracy(done) > 85
     assert json.loads(done.out)["noise_rate"]["rate"] == pytest.approx(0.4, abs=0.15)
+    in_two(tmp_path / "whole", *args)
+    assert losses(tmp_path / "two") == losses(tmp_path / "whole")
     antidote(*args, "--out", tmp_path / "one")
-    np.testing.assert_allclose(losses(tmp_path / "two"), losses(tmp_path / "one"), rtol=1e-3)
+    np.testing.assert_allclose(losses(tmp_path / "two")[:3], losses(tmp_path / "one")[:3], rtol=1e-3)
     files = {path.name for path in (tmp_path / "two").iterdir() if path.is_file()}
     assert files == {*FILES, ".lock", "noise_rate.json"}
 

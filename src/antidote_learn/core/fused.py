@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -34,10 +34,31 @@ def _starts(count: int, classes: int) -> Any:
     return starts
 
 
-def _by_odds(logits: Tensor, at: Any) -> tuple[Any, Any, Any] | None:
-    """(d, losses, s) in NumPy, where s d = p - onehot is the gradient of a loss; None where float32 might not hold d.
+class Parts(NamedTuple):
+    """The losses of a batch, and what their gradients need: that of loss i in its logits is scale_i table_i."""
 
-    d is p_k / p_y, and for the label minus the sum of the others, from which a small loss has all its digits.
+    losses: Any  # (N,) NumPy, as all of these
+    table: Any  # (N, C)
+    scale: Any  # (N,) or 1
+
+
+def cross_entropy_parts(input: Tensor, target: Tensor) -> Parts | None:
+    """Cross-entropy of (N, C) logits and N class indices, both on the host; None for anything unusual.
+
+    That is: no rows, indices outside 0 ... C - 1, logits that are not finite or far apart.
+    """
+    count, classes = input.shape
+    labels = target.numpy()
+    if count == 0 or not (labels.item(labels.argmin()) >= 0 and labels.item(labels.argmax()) < classes):
+        return None
+    at = labels + _starts(count, classes)
+    return (_by_odds if count * classes <= SMALL else _by_softmax)(input.detach(), at)
+
+
+def _by_odds(logits: Tensor, at: Any) -> Parts | None:
+    """In NumPy. None where float32 might not hold p_k / p_y.
+
+    This is the table, and for the label minus the sum of the others, from which a small loss has all its digits.
     """
     table = logits.numpy()
     low, high = extremes(table)
@@ -49,41 +70,35 @@ def _by_odds(logits: Tensor, at: Any) -> tuple[Any, Any, Any] | None:
     flat[at] = 0.0
     others = odds.dot(ones(odds.shape[1], odds.dtype))
     flat[at] = -others
-    return odds, np.log1p(others), 1.0 / (1.0 + others)
+    return Parts(np.log1p(others), odds, 1.0 / (1.0 + others))
 
 
-def _by_softmax(logits: Tensor, at: Any) -> tuple[Any, Any, float] | None:
-    """The same with d = p - onehot, by torch."""
+def _by_softmax(logits: Tensor, at: Any) -> Parts | None:
+    """By torch; the table is p - onehot."""
     p = torch.softmax(logits.contiguous(), 1).numpy()
     flat = p.ravel()
     label = flat[at]
     if not label.item(label.argmin()) > LEAST:
         return None
     flat[at] = label - 1.0
-    return p, -np.log(label), 1.0
+    return Parts(-np.log(label), p, 1.0)
+
+
+def weighted_gradient(parts: Parts, weights: Any, factor: float) -> Tensor:
+    """(N, C), factor weights_i times the gradient of loss i in its logits (eq:KL_gradient); it uses up the table."""
+    share = weights * (parts.scale * factor)
+    if parts.table.size <= SMALL:
+        parts.table[...] *= share[:, None]
+        return torch.from_numpy(parts.table)
+    return torch.from_numpy(parts.table).mul_(torch.from_numpy(share).unsqueeze(1))
 
 
 def relaxed_cross_entropy(input: Tensor, target: Tensor, kappa: float, delta: float) -> Relaxed | None:
-    """The relaxed objective (KL) of (N, C) logits and N class indices, both on the host; None for anything unusual.
-
-    That is: no rows, indices outside 0 ... C - 1, logits that are not finite or far apart, losses that are all equal,
-    kappa or delta 0, more rows than a chunk has.
-    """
-    count, classes = input.shape
-    labels = target.numpy()
-    if count == 0 or not (labels.item(labels.argmin()) >= 0 and labels.item(labels.argmax()) < classes):
-        return None
-    at, small = labels + _starts(count, classes), count * classes <= SMALL
-    parts = (_by_odds if small else _by_softmax)(input.detach(), at)
-    found = None if parts is None else weigh_kl_batch(parts[1], kappa, delta)
+    """The relaxed objective (KL); None where `cross_entropy_parts` or `weigh_kl_batch` find something unusual."""
+    parts = cross_entropy_parts(input, target)
+    found = None if parts is None else weigh_kl_batch(parts.losses, kappa, delta)
     if parts is None or found is None:
         return None
     weights, optimum, status, raw = found
-    table, _, scale = parts
-    share = weights * (scale * (1.0 / count))  # eq:KL_gradient
-    if small:
-        table *= share[:, None]
-    gradient = torch.from_numpy(table)
-    if not small:
-        gradient.mul_(torch.from_numpy(share).unsqueeze(1))
+    gradient = weighted_gradient(parts, weights, 1.0 / len(weights))
     return Relaxed(held(input, gradient, optimum), torch.from_numpy(weights), status, KL, raw)

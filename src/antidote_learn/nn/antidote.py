@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,8 +14,8 @@ from antidote_learn._checks import check_number
 from antidote_learn._types import PerSampleLoss, Relaxed
 from antidote_learn.core.budgets import delta_from_rate, require_forgetting
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
-from antidote_learn.core.envelope import attach, envelope
-from antidote_learn.core.fused import relaxed_cross_entropy
+from antidote_learn.core.envelope import attach, envelope, held
+from antidote_learn.core.fused import cross_entropy_parts, relaxed_cross_entropy, weighted_gradient
 from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.core.outcomes import Weighing
 from antidote_learn.core.weighing import empty, weigh
@@ -111,7 +113,7 @@ class AntidoteLoss(nn.Module):
     def forward(self, input: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
         """The relaxed objective of a batch; ``sample_weight`` is its reference measure."""
         if self._is_plain() and is_plain(input, target, sample_weight):
-            relaxed = relaxed_cross_entropy(input, target, self.kappa, self.delta)  # type: ignore[arg-type]
+            relaxed = self._fused(input, target)
             if relaxed is not None:
                 self.remember(relaxed)
                 return relaxed.value
@@ -152,7 +154,7 @@ class AntidoteLoss(nn.Module):
         )  # a plain attribute: nn.Module's own setter costs as much as a solve step
 
     def _is_plain(self) -> bool:
-        """Whether the objective is the one of `relaxed_cross_entropy`, on this process alone."""
+        """Whether the objective is the one of `relaxed_cross_entropy`."""
         return (
             self.training
             and self.base_loss is cross_entropy
@@ -162,25 +164,50 @@ class AntidoteLoss(nn.Module):
             and self.label_smoothing == 0.0
             and self.ignore_index < 0
             and self._buffers["weight"] is None  # not through nn.Module's search for attributes, which takes its time
-            and active_group(self.process_group) is None
         )
+
+    def _fused(self, input: Tensor, target: Tensor) -> Relaxed | None:
+        """The objective as one node of the graph, in one process or over the global batch; None where it is no case."""
+        group, delta = active_group(self.process_group), self.delta
+        if group is None:
+            return relaxed_cross_entropy(input, target, self.kappa, delta)  # type: ignore[arg-type]
+        parts = cross_entropy_parts(input, target)
+        if parts is None:
+            return None
+
+        def value(weights: Tensor, whole: Tensor, scale: float) -> Tensor:
+            return held(input, weighted_gradient(parts, weights.numpy(), scale), whole)
+
+        return self._global(torch.from_numpy(parts.losses), None, group, value)
 
     def _objective(self, elements: Elements) -> Tensor:
         if not self.training:
             return reduced(elements, self.reduction)
         group = active_group(self.process_group)
         losses, measure, _ = elements
-        relaxed = attach(losses, self.weigh(losses, measure)) if group is None else self._global(losses, measure, group)
+        if group is None:
+            relaxed = attach(losses, self.weigh(losses, measure))
+        else:
+            relaxed = self._global(losses, measure, group, partial(envelope, losses))
         self.remember(relaxed)
         return self._reduce(relaxed, elements)
 
-    def _global(self, losses: Tensor, measure: Tensor | None, group: ProcessGroup) -> Relaxed:
-        """The objective of the global batch: its value on every rank, with the gradient of world_size * sum q_i L_i."""
+    def _global(
+        self,
+        losses: Tensor,
+        measure: Tensor | None,
+        group: ProcessGroup,
+        attached: Callable[[Tensor, Tensor, float], Tensor],
+    ) -> Relaxed:
+        """The objective of the global batch: its value on every rank, with the gradient of world_size * sum q_i L_i.
+
+        ``attached`` gives a value the gradient of sum_i scale weights_i L_i, from (weights, value, scale).
+        """
         everyone = gather(losses, measure, group)
         whole = attach(everyone.losses, self.weigh(everyone.losses, everyone.mass))
         weights = whole.weights[everyone.local].to(losses.dtype)
         scale = everyone.world_size / max(everyone.losses.numel(), 1)
-        value = envelope(losses, weights, whole.value.to(losses.dtype), scale)
+        value = attached(weights, whole.value.to(losses.dtype), scale)
         return replace(whole, value=value, weights=weights, mass=measure, scope=whole)
 
     def _reduce(self, relaxed: Relaxed, elements: Elements) -> Tensor:
