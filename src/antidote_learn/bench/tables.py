@@ -20,7 +20,7 @@ LEVEL = 0.05  # of the test behind "not significantly worse"
 FEWEST = 3  # seeds for it
 NOTE = (
     "Last epoch, mean ± standard deviation over seeds. The best mean of a column is bold, the second best in italics "
-    "or underlined; = marks a mean that is not significantly below the best (paired t-test over the seeds, p > 0.05, not "
+    "or underlined; = marks a mean that is not significantly below the best (paired t-test over seeds, p > 0.05, not "
     "corrected for the number of methods)"
 )
 OPTIMISTIC = "Best epoch, chosen on the test samples themselves: optimistic."
