@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 WHEEL_VENV := .venv-wheel
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 REQUIREMENTS := pyproject.toml constraints.txt
-CHECKED := src tests examples benchmarks .ci
+CHECKED := src tests examples benchmarks docs .ci
 
 .PHONY: demo test lint types unit smoke bench format clean
 .DELETE_ON_ERROR:

@@ -1,6 +1,7 @@
-"""The README's Python runs as it stands, and its links lead somewhere."""
+"""The README's Python runs as it stands, its links lead somewhere, and generated pages are up to date."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,11 @@ def test_example_runs_as_is(block):
 @pytest.mark.parametrize("link", [link for link in LINKS if "://" not in link])
 def test_link_leads_to_a_file(link):
     assert (ROOT / link).exists()
+
+
+def test_the_page_of_losses_is_what_the_code_says():
+    generated = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+    page = (ROOT / "docs" / "losses.md").read_text(encoding="utf-8")
+    assert page == generated["page"]()  # else: python docs/generate.py
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    exec(compile(block, "losses.md", "exec"), {"__name__": "page"})

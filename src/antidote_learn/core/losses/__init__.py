@@ -27,8 +27,8 @@ class LossEntry:
         function: (logits, targets, *, parameters) -> losses.
         parameters: What may follow the name, with its default.
         reference: Who proposed it, and where.
-        low: Its infimum; None where it has none.
-        high: Its supremum; None where it has none.
+        low: Its infimum; -inf where it has none.
+        high: Its supremum, or a bound above that; None where it has none.
         total: What the losses of all classes sum to, whatever the logits; None where that depends on them.
     """
 
@@ -37,7 +37,7 @@ class LossEntry:
     function: PerSampleLoss
     parameters: Mapping[str, Any]
     reference: str
-    low: Number | None = field(default=lambda given, classes: 0.0)
+    low: Number = field(default=lambda given, classes: 0.0)
     high: Number | None = None
     total: Number | None = None
 
@@ -156,8 +156,8 @@ LOSSES: dict[str, LossEntry] = {
         logitclip,
         {"clip": 1.0, "mode": "paper"},
         "Wei et al., ICML 2023",
-        low=None,
-        high=lambda given, classes: math.log(classes) + 2.0 * max(given["clip"], 1.0 / given["clip"]),
+        low=lambda given, classes: _clipped_minimum(_longest(given), classes),
+        high=lambda given, classes: math.log(classes) + 2.0 * _longest(given),
     ),
     "eps-ce": LossEntry(
         "cross-entropy of the eps-softmax",
@@ -192,6 +192,16 @@ def _smoothed_minimum(rate: float, classes: int) -> float:
     if min(shares) < 0.0:
         return -math.inf
     return -sum(share * math.log(share) for share in shares if share > 0.0)
+
+
+def _longest(given: Mapping[str, Any]) -> float:
+    """The norm that clipped logits may have."""
+    return float(given["clip"] if given["mode"] == "paper" else max(given["clip"], 1.0 / given["clip"]))
+
+
+def _clipped_minimum(norm: float, classes: int) -> float:
+    """All others alike, and as far below the label as the norm allows."""
+    return math.log1p((classes - 1) * math.exp(-norm * math.sqrt(classes / (classes - 1))))
 
 
 def _margin_minimum(t: float, margin: float, classes: int) -> float:
