@@ -85,14 +85,16 @@ def cell(name: str, noise: str, seed: int, folder: Path) -> dict[str, Any]:
 def table(records: list[dict[str, Any]]) -> str:
     """Means over seeds, with the range of the estimates."""
     lines = [
-        "| noise | realised | estimate (each seed) | without the line | interval covers | estimated rate | true rate | CE |",
+        "| noise | realised | estimate (each seed) | without the line | covered | estimated rate | true rate | CE |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for noise in dict.fromkeys(record["noise"] for record in records):
         rows = [record for record in records if record["noise"] == noise]
         mean = {name: _mean(rows, name) for name in METHODS}
         covered = sum(row["low"] <= row["realised"] <= row["high"] for row in rows)
-        estimates, plain = (" ".join(f"{row[key]:.2f}" for row in rows) for key in ("rate", "without_line"))
+        estimates, plain = (
+            " ".join(f"{row[key]:.2f}" if key in row else "–" for row in rows) for key in ("rate", "without_line")
+        )
         realised = statistics.fmean(row["realised"] for row in rows)
         figures = " | ".join(mean.values())
         lines.append(f"| {noise} | {realised:.3f} | {estimates} | {plain} | {covered} of {len(rows)} | {figures} |")

@@ -82,9 +82,8 @@ def estimate_noise_rate(
     Limits: probabilities that name the true class of every anchor give the share of wrong labels among the anchors;
     labels that all equal the prediction give 0. Noise that depends on the sample is underestimated by 0.04 to 0.10, as
     anchors are easy samples (``high`` covers it). A weak network (held-out accuracy near 40 %) still makes it too
-    large, by up to 0.1 where it was 0.2 without the line; so do few samples a class (K = 100). In a single epoch
-    nothing wavers: of a weak network it makes ``low`` too large as well. One dominant class lets agreement by chance
-    exceed 1/K.
+    large, by up to 0.14 where it was 0.2 without the line, and ``low`` with it; so do few samples a class (K = 100). In
+    a single epoch nothing wavers. One dominant class lets agreement by chance exceed 1/K.
 
     Args:
         probs: Held-out probabilities, ``(N, K)``, or ``(W, N, K)`` with one slice an epoch. No sample may have been
