@@ -35,11 +35,11 @@ def _starts(count: int, classes: int) -> Any:
 
 
 class Parts(NamedTuple):
-    """The losses of a batch, and what their gradients need: that of loss i in its logits is scale_i table_i."""
+    """The losses of a batch, and what their gradients need: that of loss i in its logits is table_i / total_i."""
 
     losses: Any  # (N,) NumPy, as all of these
     table: Any  # (N, C)
-    scale: Any  # (N,) or 1
+    total: Any  # (N,), or None for 1
 
 
 def cross_entropy_parts(input: Tensor, target: Tensor) -> Parts | None:
@@ -49,7 +49,8 @@ def cross_entropy_parts(input: Tensor, target: Tensor) -> Parts | None:
     """
     count, classes = input.shape
     labels = target.numpy()
-    if count == 0 or not (labels.item(labels.argmin()) >= 0 and labels.item(labels.argmax()) < classes):
+    unsigned = labels.view(np.uint64)  # in which a negative label is a large one
+    if count == 0 or unsigned.item(unsigned.argmax()) >= classes:
         return None
     at = labels + _starts(count, classes)
     return (_by_odds if count * classes <= SMALL else _by_softmax)(input.detach(), at)
@@ -70,7 +71,7 @@ def _by_odds(logits: Tensor, at: Any) -> Parts | None:
     flat[at] = 0.0
     others = odds.dot(ones(odds.shape[1], odds.dtype))
     flat[at] = -others
-    return Parts(np.log1p(others), odds, 1.0 / (1.0 + others))
+    return Parts(np.log1p(others), odds, others + ones(1, odds.dtype))
 
 
 def _by_softmax(logits: Tensor, at: Any) -> Parts | None:
@@ -81,16 +82,18 @@ def _by_softmax(logits: Tensor, at: Any) -> Parts | None:
     if not label.item(label.argmin()) > LEAST:
         return None
     flat[at] = label - 1.0
-    return Parts(-np.log(label), p, 1.0)
+    return Parts(-np.log(label), p, None)
 
 
 def weighted_gradient(parts: Parts, weights: Any, factor: float) -> Tensor:
     """(N, C), factor weights_i times the gradient of loss i in its logits (eq:KL_gradient); it uses up the table."""
-    share = weights * (parts.scale * factor)
-    if parts.table.size <= SMALL:
-        parts.table[...] *= share[:, None]
-        return torch.from_numpy(parts.table)
-    return torch.from_numpy(parts.table).mul_(torch.from_numpy(share).unsqueeze(1))
+    _, table, total = parts
+    share = weights * factor
+    if total is None:
+        return torch.from_numpy(table).mul_(torch.from_numpy(share).unsqueeze(1))
+    share /= total
+    np.multiply(table, share[:, None], table)
+    return torch.from_numpy(table)
 
 
 def relaxed_cross_entropy(input: Tensor, target: Tensor, kappa: float, delta: float) -> Relaxed | None:

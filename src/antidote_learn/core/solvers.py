@@ -302,7 +302,7 @@ def _sorted_start(problem: Problem, delta: float) -> float | None:
     """The log offset of a small chi-square sample, without iterating."""
     sample = problem.sample
     if (
-        problem.divergence is not CHI2
+        problem.divergence.power != CHI2.power  # alpha(2) is it, too
         or not isinstance(sample, HostSample)
         or sample.size > CHUNK
         or problem.missing > 0.0
@@ -369,12 +369,14 @@ def sorted_chi2(x: Any, mass: Any, delta: float, kappa: float) -> tuple[float, f
     x, mass = x[order], mass[order]
     total = np.cumsum(mass)
     mean = np.cumsum(mass * x) / total
-    spread = np.clip(np.cumsum(mass * x * x) / total - mean * mean, 0.0, None)
+    spread = np.maximum(np.cumsum(mass * x * x) / total - mean * mean, 0.0)
     room = 1.0 + 2.0 * delta - 1.0 / total
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.sqrt(total * spread / np.where(room > 0.0, room, np.nan))
     threshold = mean + t / total
-    fits = (x < threshold) & (np.append(x[1:], np.inf) >= threshold)
+    following = np.empty_like(x)
+    following[:-1], following[-1] = x[1:], np.inf
+    fits = (x < threshold) & (following >= threshold)
     n = int(fits.argmax())
     if fits[n] and t[n] >= kappa:
         return float(t[n]), float(-threshold[n] / t[n])
