@@ -178,6 +178,15 @@ def build_method(spec: MethodSpec) -> Method:
     return METHODS[spec.name].build(**spec.parameters)
 
 
+def check_method(method: MethodSpec) -> None:
+    """Builds it once, with a rate that stands in for one that is not known yet."""
+    rate = method.parameters.get("noise_rate")
+    if isinstance(rate, str) and rate not in ("auto", "injected"):
+        raise ValueError(f"noise_rate must be auto, injected or a number in [0, 1), got {rate!r}")
+    stand_in = {**method.parameters, **({"noise_rate": 0.1} if isinstance(rate, str) else {})}
+    build_method(MethodSpec(method.name, stand_in))
+
+
 def loss(
     name: str,
     *,

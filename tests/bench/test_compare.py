@@ -290,6 +290,7 @@ def test_ctrl_c_leaves_a_table_of_what_there_is(tmp_path):
     command.signal(signal.SIGINT, group=True)
     done = command.wait()
     assert done.code == 130
+    assert done.err.splitlines()[-1] == "antidote: stopped after the current step; go on with the same command"
     assert "| ce |" in done.err
     assert "cells are missing" in done.err
 

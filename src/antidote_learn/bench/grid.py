@@ -16,7 +16,7 @@ import torch
 
 from antidote_learn.bench.cells import Cell, record_of, run_cell
 from antidote_learn.data.noise import parse_noise
-from antidote_learn.registry import build_method, parse_method, with_budget
+from antidote_learn.registry import check_method, parse_method, with_budget
 from antidote_learn.training.checkpoint import locked
 from antidote_learn.training.engine import RunFailed
 from antidote_learn.training.interrupts import Interrupted
@@ -54,10 +54,7 @@ def make_cells(
     for noise in noises:
         parse_noise(noise)
     for cell in cells[: len(methods) * len(noises)]:
-        spec = with_budget(parse_method(cell.trained), {})
-        rate = spec.parameters.get("noise_rate")
-        stand_in = {**spec.parameters, **({"noise_rate": 0.1} if isinstance(rate, str) else {})}
-        build_method(type(spec)(spec.name, stand_in))
+        check_method(with_budget(parse_method(cell.trained), {}))
     return cells
 
 

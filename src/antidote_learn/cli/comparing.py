@@ -71,7 +71,7 @@ def compare(
         "data_root": None if data_root is None else str(data_root),
         "strict": strict,
     }
-    with failures():
+    with failures(again="go on with the same command"):
         for value, accepted, what in ((output, FORMATS, "--format"), (engine, ENGINES, "--engine")):
             if value not in accepted:
                 raise ValueError(f"{what} must be one of {', '.join(accepted)}; got {value!r}")

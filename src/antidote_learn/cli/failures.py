@@ -7,8 +7,8 @@ import typer
 
 
 @contextmanager
-def failures() -> Iterator[None]:
-    """One line on stderr and the right exit code for what may go wrong."""
+def failures(again: str = "continue with the same command and --resume") -> Iterator[None]:
+    """One line on stderr and the right exit code for what may go wrong; ``again`` says how to go on after Ctrl-C."""
     try:
         yield
     except (ValueError, FileNotFoundError) as error:
@@ -16,18 +16,18 @@ def failures() -> Iterator[None]:
     except OSError as error:
         _leave(1, error)
     except KeyboardInterrupt:
-        _leave(130, "stopped at once; continue with --resume from the last checkpoint")
+        _leave(130, f"stopped at once; {again}, from the last checkpoint")
     except Exception as error:
-        _leave_by_name(error)
+        _leave_by_name(error, again)
 
 
-def _leave_by_name(error: Exception) -> None:
+def _leave_by_name(error: Exception, again: str) -> None:
     """The training errors, which are not imported before they can be raised."""
     from antidote_learn.training.engine import RunFailed
     from antidote_learn.training.interrupts import Interrupted
 
     if isinstance(error, Interrupted):
-        _leave(130, "stopped after the current step; continue with the same command and --resume")
+        _leave(130, f"stopped after the current step; {again}")
     if isinstance(error, RunFailed):
         _leave(1, error)
     raise error

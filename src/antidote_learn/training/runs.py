@@ -18,7 +18,7 @@ from antidote_learn.models import build_model, default_model
 from antidote_learn.registry import (
     MethodSpec,
     Protocol,
-    build_method,
+    check_method,
     default_protocol,
     parse_method,
     protocols,
@@ -135,7 +135,7 @@ def train(
         {"noise_rate": None if noise_rate == "auto" else noise_rate, "delta": delta, "penalty": penalty},
     )
     parse_noise(noise)
-    _check_method(chosen)
+    check_method(chosen)
     check_text_features(text_features)
     arrays = open_data(
         data, label=label, text=text, image=image, test=test, root=data_root, download=download, strict=strict
@@ -314,15 +314,6 @@ def _sample_shape(arrays: Arrays) -> tuple[int, ...]:
 def _schedule_epochs(protocol: str, schedule: str | None, settings: Protocol) -> int:
     """For how many epochs the schedule was written: the protocol's own, unless the user wrote it."""
     return settings.epochs if schedule is not None else protocols()[protocol].epochs
-
-
-def _check_method(method: MethodSpec) -> None:
-    """Builds it once, with a rate that stands in for one that is not known yet."""
-    rate = method.parameters.get("noise_rate")
-    if isinstance(rate, str) and rate not in ("auto", "injected"):
-        raise ValueError(f"noise_rate must be auto, injected or a number in [0, 1), got {rate!r}")
-    stand_in = {**method.parameters, **({"noise_rate": 0.1} if isinstance(rate, str) else {})}
-    build_method(MethodSpec(method.name, stand_in))
 
 
 def _with_injected(method: MethodSpec, noise: Any) -> MethodSpec:
