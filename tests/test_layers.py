@@ -41,8 +41,8 @@ DOOR_TAKES = {"__init__": {"_version"}, "__main__": {"cli"}, "functional": {"cor
 INSIDE = {
     "core": (
         "divergences", "arrays", "budgets", "points", "solvers", "outcomes", "host", "device", "weighing", "envelope",
-        "fused", "relaxation", "conjugates", "rates", "losses.classes", "losses.likelihood", "losses.bounded",
-        "losses.asymmetric", "losses.contrast", "losses.__init__", "losses.naming",
+        "fused", "relaxation", "conjugates", "rates", "beliefs", "losses.classes", "losses.likelihood",
+        "losses.bounded", "losses.asymmetric", "losses.contrast", "losses.__init__", "losses.naming",
     ),
     "nn": ("distributed", "elements", "robust", "antidote", "accumulation", "variants"),
 }  # fmt: skip
@@ -60,6 +60,7 @@ FOREIGN = {
     "models": NUMERICS,
     "methods": NUMERICS,
     "training": NUMERICS | {"pandas", "safetensors"},
+    "auditing": NUMERICS | TABLES,
     "bench": NUMERICS | TABLES | {"matplotlib", "ray"},
     "cli": {"rich", "typer"},
 }

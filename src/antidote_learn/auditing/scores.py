@@ -1,0 +1,113 @@
+"""From what networks and neighbours say of every row to how far its label can be trusted: pure functions, O(N)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antidote_learn.auditing.neighbours import second_votes, votes
+from antidote_learn.auditing.transitions import Transition, estimate_transition
+from antidote_learn.core.beliefs import Beliefs, blocks
+
+FLOOR = 1e-4  # added to every probability that is pooled
+TINY = 1e-12  # of classes that a row does not keep
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What the audit believes.
+
+    Attributes:
+        posterior: R_i(k), the probability that row i belongs to class k, given all that was seen and its label.
+        log_odds: (N,), of R_i(y_i): the ranking, the lowest first.
+        transition: T.
+    """
+
+    posterior: Beliefs
+    log_odds: Floats
+    transition: Transition
+
+    @property
+    def predicted(self) -> Integers:
+        """(N,) the likeliest class of each row."""
+        return self.posterior.classes[:, 0].astype(np.int64)
+
+    @property
+    def quality(self) -> Floats:
+        """(N,) R_i(y_i)."""
+        quality: Floats = 1.0 / (1.0 + np.exp(-self.log_odds))
+        return quality
+
+
+def score(
+    labels: Integers,
+    count: int,
+    *,
+    said: Sequence[Beliefs] = (),
+    around: Integers | None = None,
+    trust: Floats | None = None,
+) -> Scores:
+    """Pools what is said of every row, and corrects it for how classes are mistaken for one another.
+
+    P_i ∝ exp(mean of log(S_i + 1e-4)) over the sources S; R_i(k) ∝ P_i(k) T[k, y_i]. Neighbours, where they are given,
+    are a source, and vote twice: with their labels, then with what is believed of them.
+
+    Args:
+        labels: (N,) given.
+        count: K.
+        said: Sources: held-out predictions, predictions in training.
+        around: (N, m) the nearest rows.
+        trust: (N,) how far the neighbours' labels are believed at first; None for wholly.
+    """
+    if around is None:
+        return _posterior(labels, _pooled(labels, count, [source.dense for source in said]))
+    weights = np.ones(len(labels)) if trust is None else trust
+    first = _posterior(
+        labels,
+        _pooled(labels, count, [*(s.dense for s in said), lambda rows: votes(around[rows], labels, weights, count)]),
+    )
+    again = [*(s.dense for s in said), lambda rows: second_votes(around[rows], first.posterior)]
+    return _posterior(labels, _pooled(labels, count, again))
+
+
+def _pooled(labels: Integers, count: int, sources: Sequence[Callable[[slice], Floats]]) -> Beliefs:
+    """The geometric mean of the sources."""
+    pool = Beliefs.blank(len(labels), count)
+    for rows in blocks(len(labels), count):
+        logs = [np.log(source(rows) + FLOOR) for source in sources]
+        pool.put(rows, _normalised(np.mean(logs, axis=0)), labels[rows])
+    return pool
+
+
+def _posterior(labels: Integers, pool: Beliefs) -> Scores:
+    predicted, confidence = pool.classes[:, 0].astype(np.int64), pool.probs[:, 0].astype(np.float64)
+    transition = estimate_transition(predicted, confidence, labels, pool.count)
+    posterior, log_odds = Beliefs.blank(len(labels), pool.count), np.empty(len(labels))
+    for rows in blocks(len(labels), pool.count):
+        given = labels[rows]
+        logs = np.log(np.maximum(pool.dense(rows), TINY)) + np.log(transition.towards(given))
+        posterior.put(rows, _normalised(logs), given)
+        log_odds[rows] = _log_odds(logs, given)
+    return Scores(posterior, log_odds, transition)
+
+
+def _normalised(logs: Floats) -> Floats:
+    block = np.exp(logs - logs.max(axis=1, keepdims=True))
+    normal: Floats = block / block.sum(axis=1, keepdims=True)
+    return normal
+
+
+def _log_odds(logs: Floats, labels: Integers) -> Floats:
+    """(B,), of the given label against all others; digits are kept where it is nearly sure."""
+    own = np.take_along_axis(logs, labels[:, None], axis=1)[:, 0]
+    others = logs.copy()
+    np.put_along_axis(others, labels[:, None], -np.inf, axis=1)
+    most = others.max(axis=1)
+    odds: Floats = own - most - np.log(np.exp(others - most[:, None]).sum(axis=1))
+    return odds

@@ -1,0 +1,200 @@
+"""The score of an audit against slow loops, in full and with classes that a row does not keep."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.metrics import average_precision_score
+
+from antidote_learn.auditing.neighbours import identical, nearest, second_votes, votes
+from antidote_learn.auditing.scores import score
+from antidote_learn.auditing.transitions import GRID, anchors, estimate_transition
+from antidote_learn.core import beliefs
+from antidote_learn.core.beliefs import Beliefs, MeanBeliefs
+
+
+def kept(probs: np.ndarray, labels: np.ndarray) -> Beliefs:
+    made = Beliefs.blank(*probs.shape)
+    made.put(slice(None), probs, labels)
+    return made
+
+
+def sample(rows: int, count: int, rate: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(true, given, features): well separated classes, each mistaken for the next one."""
+    rng = np.random.default_rng(seed)
+    true = rng.integers(0, count, rows)
+    given = np.where(rng.random(rows) < rate, (true + 1) % count, true)
+    features = 4.0 * np.eye(count)[true] + rng.normal(size=(rows, count))
+    return true, given, features.astype(np.float32)
+
+
+def slow_transition(predicted, confidence, labels, count):
+    """T, entry by entry."""
+    seen = np.zeros((count, count))
+    for k in range(count):
+        rows = sorted(np.flatnonzero(predicted == k), key=lambda i: -confidence[i])
+        for i in rows[: max(5, round(0.1 * len(rows)))]:
+            seen[k, labels[i]] += 1
+    off = np.array([seen[k].sum() - seen[k, k] for k in range(count)])
+    total = seen.sum(axis=1)
+    m = (off.sum() + 0.5) / (total.sum() + 1)
+    a = max(GRID, key=lambda a: sum(stats.betabinom.logpmf(off[k], total[k], a * m, a * (1 - m)) for k in range(count)))
+
+    def multinomial(b):
+        others = [[seen[k, c] for c in range(count) if c != k] for k in range(count)]
+        return sum(
+            stats.dirichlet_multinomial.logpmf(row, [b / (count - 1)] * (count - 1), sum(row))
+            for row in others
+            if sum(row)
+        )
+
+    b = max(GRID, key=multinomial)
+    made = np.zeros((count, count))
+    for k in range(count):
+        e = (off[k] + a * m) / (total[k] + a)
+        for c in range(count):
+            made[k, c] = 1 - e if c == k else e * (seen[k, c] + b / (count - 1)) / (off[k] + b)
+    return made
+
+
+@pytest.mark.parametrize(("count", "rate"), [(2, 0.2), (4, 0.3), (7, 0.0)])
+def test_the_transition_is_the_slow_one(count, rate):
+    true, given, _ = sample(300, count, rate, seed=count)
+    confidence = np.random.default_rng(1).random(300)
+    fast = estimate_transition(true, confidence, given, count).towards(np.arange(count)).T
+    np.testing.assert_allclose(fast, slow_transition(true, confidence, given, count), rtol=1e-9)
+    np.testing.assert_allclose(fast.sum(axis=1), 1.0)
+
+
+def test_anchors_are_the_surest_of_each_class():
+    predicted = np.repeat([0, 1, 2], [100, 20, 3])
+    confidence = np.random.default_rng(0).random(123)
+    found = anchors(predicted, confidence, 4)
+    for k, wanted in ((0, 10), (1, 5), (2, 3), (3, 0)):
+        rows = np.flatnonzero(predicted == k)
+        best = set(rows[np.argsort(-confidence[rows])][:wanted])
+        assert {i for i in found if predicted[i] == k} == best
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(2, 6), st.integers(0, 10_000))
+def test_the_posterior_is_the_slow_one(count, seed):
+    rng = np.random.default_rng(seed)
+    _, given, features = sample(60, count, 0.3, seed)
+    parts = [rng.dirichlet(np.ones(count), 60) for _ in range(2)]
+    around, trust = nearest(features), rng.random(60)
+    found = score(given, count, said=[kept(part, given) for part in parts], around=around, trust=trust)
+
+    def slow(neighbours):
+        pool = np.zeros((60, count))
+        for i in range(60):
+            for k in range(count):
+                pool[i, k] = math.exp(sum(math.log(s[i, k] + 1e-4) for s in (*parts, neighbours)) / 3)
+            pool[i] /= pool[i].sum()
+        t = slow_transition(pool.argmax(axis=1), pool.max(axis=1).astype(np.float32), given, count)
+        made = np.array([[pool[i, k] * t[k, given[i]] for k in range(count)] for i in range(60)])
+        return made / made.sum(axis=1, keepdims=True)
+
+    first, again = np.zeros((60, count)), np.zeros((60, count))
+    for i in range(60):
+        first[i] = 0.5 / count
+        for j in around[i]:
+            first[i, given[j]] += max(trust[j], 0.02)
+    first = slow(first / first.sum(axis=1, keepdims=True))
+    for i in range(60):
+        again[i] = 0.5 / count + sum(first[j] for j in around[i])
+    expected = slow(again / again.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(found.posterior.dense(slice(None)), expected, atol=2e-5)
+    np.testing.assert_allclose(found.quality, expected[np.arange(60), given], atol=2e-5)
+    assert (found.predicted == expected.argmax(axis=1)).mean() > 0.98  # ties of float32
+
+
+def test_wrong_labels_come_first():
+    true, given, features = sample(600, 5, 0.3, seed=0)
+    found = score(given, 5, around=nearest(features))
+    assert average_precision_score(true != given, -found.log_odds) > 0.99
+    assert (found.predicted == true).mean() > 0.99
+
+
+def test_few_kept_classes_say_nearly_the_same(monkeypatch):
+    true, given, features = sample(2000, 40, 0.2, seed=1)
+    probs = 0.9 * np.eye(40)[true] + 0.1 / 40
+    around, results = nearest(features), []
+    for most in (40, 8):
+        monkeypatch.setattr(beliefs, "KEPT", most)
+        results.append(score(given, 40, said=[kept(probs, given)], around=around))
+    full, few = results
+    assert few.posterior.classes.shape == (2000, 8)
+    assert ((full.quality < 0.5) == (few.quality < 0.5)).mean() > 0.995
+    np.testing.assert_allclose(full.transition.errors, few.transition.errors, atol=0.02)
+
+
+def test_blocks_change_nothing(monkeypatch):
+    _, given, features = sample(200, 4, 0.3, seed=2)
+    around = nearest(features)
+    whole = score(given, 4, around=around)
+    monkeypatch.setattr(beliefs, "BLOCK", 28)
+    parts = score(given, 4, around=around)
+    np.testing.assert_array_equal(whole.log_odds, parts.log_odds)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(2, 50), st.integers(1, 12), st.integers(0, 1000))
+def test_beliefs_keep_the_likeliest_and_the_given_class(count, rows, seed):
+    rng = np.random.default_rng(seed)
+    probs, labels = rng.dirichlet(np.full(count, 0.3), rows), rng.integers(0, count, rows)
+    made = kept(probs, labels)
+    dense = made.dense(slice(None))
+    np.testing.assert_allclose(dense.sum(axis=1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(made.of(labels), probs[np.arange(rows), labels], atol=1e-6)
+    np.testing.assert_array_equal(made.classes[:, 0], probs.argmax(axis=1))
+    if count <= beliefs.KEPT:
+        np.testing.assert_allclose(dense, probs, atol=1e-6)
+
+
+def test_the_mean_of_beliefs_is_the_mean_and_survives_a_restart():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 6, 30)
+    epochs = rng.dirichlet(np.ones(6), (4, 30))
+    running = MeanBeliefs(labels, 6)
+    for number, probs in enumerate(epochs):
+        if number == 2:
+            again = MeanBeliefs(labels, 6)
+            again.restore({key: value.copy() for key, value in running.state().items()})
+            running = again
+        for part in np.array_split(rng.permutation(30), 4):
+            running.add(part, probs[part])
+    np.testing.assert_allclose(running.mean.dense(slice(None)), epochs.mean(axis=0), atol=1e-6)
+
+
+def test_the_nearest_are_the_nearest_others():
+    features = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    found = nearest(features)
+    for i in range(50):
+        distances = np.linalg.norm(features - features[i], axis=1)
+        distances[i] = np.inf
+        assert set(found[i]) == set(np.argsort(distances)[:20])
+
+
+def test_a_row_is_not_its_own_neighbour_among_many_copies():
+    found = nearest(np.zeros((100, 2), dtype=np.float32))
+    assert found.shape == (100, 20)
+    assert (found != np.arange(100)[:, None]).all()
+    assert nearest(np.zeros((3, 2), dtype=np.float32)).shape == (3, 2)
+
+
+def test_votes_of_labels_and_of_beliefs_that_are_sure_agree():
+    labels = np.array([0, 1, 1, 2, 0])
+    around = np.array([[1, 2, 3], [0, 3, 4]])
+    sure = kept(np.eye(3)[labels], labels)
+    np.testing.assert_allclose(votes(around, labels, np.ones(5), 3), second_votes(around, sure))
+
+
+def test_rows_of_the_same_bytes_have_the_same_number():
+    rows = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [1.0, 2.5]])
+    numbers = identical(rows)
+    assert numbers[0] == numbers[2]
+    assert len(set(numbers)) == 3
