@@ -26,7 +26,8 @@ from antidote_learn.registry import (
     protocols,
     with_budget,
 )
-from antidote_learn.training.runs import OPTIMIZERS, train
+from antidote_learn.training.protocols import OPTIMIZERS
+from antidote_learn.training.runs import train
 from antidote_learn.training.schedules import parse_schedule
 
 # --- the grammar of methods ------------------------------------------------------------------------------------------

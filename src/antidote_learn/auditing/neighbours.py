@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,8 +71,8 @@ def _shared(classes: Integers, weights: Floats, count: int) -> Floats:
     return shared
 
 
-def identical(rows: NDArray[np.generic]) -> Integers:
-    """(N,) a number for each row, the same for rows of the same bytes."""
-    flat = np.ascontiguousarray(rows).reshape(len(rows), -1)
-    digests = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in flat]
-    return np.unique(np.array(digests, dtype="S16"), return_inverse=True)[1].astype(np.int64)
+def identical(parts: Iterable[NDArray[np.generic]]) -> Integers:
+    """(N,) a number for each row of the parts together, the same for rows of the same bytes."""
+    numbers: dict[bytes, int] = {}
+    digests = (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for part in parts for row in part)
+    return np.array([numbers.setdefault(digest, len(numbers)) for digest in digests], dtype=np.int64)

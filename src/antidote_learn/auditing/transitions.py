@@ -33,13 +33,22 @@ class Transition:
 
     def towards(self, labels: Integers) -> Floats:
         """(B, K), T[k, y_i] of given labels (B,)."""
-        count = len(self.errors)
-        seen = self.counts.sum(axis=1)
-        scale = self.errors / (seen + self.strength)
-        block = self.counts.T[labels].toarray() * scale + scale * self.strength / max(count - 1, 1)
+        scale, unseen = self._shares()
+        block: Floats = (self.counts.T[labels].toarray() + unseen) * scale
         block[np.arange(len(labels)), labels] = 1.0 - self.errors[labels]
-        found: Floats = block
+        return block
+
+    def at(self, true: Integers, given: Integers) -> Floats:
+        """(B,), T[k_i, y_i] of classes k_i != y_i."""
+        scale, unseen = self._shares()
+        seen = np.array([self.counts[k, c] for k, c in zip(true, given, strict=True)], dtype=np.float64)
+        found: Floats = (seen + unseen) * scale[true]
         return found
+
+    def _shares(self) -> tuple[Floats, float]:
+        """(K,) what an error that was seen is worth in each row, and how many of each kind count as seen."""
+        seen = self.counts.sum(axis=1)
+        return self.errors / (seen + self.strength), self.strength / max(len(self.errors) - 1, 1)
 
 
 def anchors(predicted: Integers, confidence: Floats, count: int) -> Integers:

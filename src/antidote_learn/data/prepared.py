@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,6 +78,7 @@ def prepare(
     recipe: str,
     text_features: str = "tfidf",
     augment: bool = True,
+    hold_out: bool = True,
     root: Any = None,
     workers: int = 2,
 ) -> Prepared:
@@ -91,23 +93,24 @@ def prepare(
         recipe: Of images: a name of `RECIPES`, or "fitted": statistics of the training images, crop and flip.
         text_features: What text columns become, "tfidf" or "embeddings".
         augment: Whether training images are augmented as the recipe says.
+        hold_out: Whether there is a test part; without one every given sample is a training sample.
         root: Where human labels lie.
         workers: Threads that decode image files.
     """
-    train, held_out = _with_hold_out(arrays, seed)
+    train, held_out = _with_hold_out(arrays, seed) if hold_out else (_whole(arrays), False)
     part, chosen = _subset(train.arrays, subset, seed)
     train, index = replace(train, arrays=part), train.kept[chosen]
     noisy = _noised(train.arrays, noise, noise_seed, index, root)
     fitted = fit_encoding(train.arrays, text_features=text_features)
     encoding = _with_recipe(fitted, recipe, on_disk=isinstance(train.arrays.inputs, ImageFiles))
-    parts = (train.arrays.inputs, train.test_inputs)
-    rows, test_rows = (_in_memory(encoding.encode(part), workers) for part in parts)
+    parts = [part for part in (train.arrays.inputs, train.test_inputs) if part is not None]
+    rows, *test = (_in_memory(encoding.encode(part), workers) for part in parts)
     return Prepared(
         name=arrays.name,
         rows=rows,
         labels=train.arrays.labels if noisy is None else noisy.labels,
         clean_labels=train.arrays.clean_labels if noisy is None else noisy.clean_labels,
-        test_rows=test_rows,
+        test_rows=test[0] if test else DenseRows(np.empty((0, *encoding.shape), dtype=np.float32)),
         test_labels=train.test_labels,
         test_is_clean=train.test_is_clean,
         held_out=held_out,
@@ -125,7 +128,7 @@ def prepare(
 class _Split:
     arrays: Arrays
     kept: Labels
-    test_inputs: Inputs
+    test_inputs: Inputs | None
     test_labels: Labels
     test_is_clean: bool
 
@@ -173,6 +176,11 @@ def _with_hold_out(arrays: Arrays, seed: int) -> tuple[_Split, bool]:
     truth = arrays.clean_labels if arrays.clean_labels is not None else arrays.labels
     test = (take(arrays.inputs, held), truth[held], arrays.clean_labels is not None)
     return _Split(_part(arrays, kept), kept, *test), True
+
+
+def _whole(arrays: Arrays) -> _Split:
+    """The data set without a test part."""
+    return _Split(arrays, np.arange(len(arrays.labels)), None, np.empty(0, dtype=np.int64), False)
 
 
 def _noised(arrays: Arrays, noise: str, seed: int, index: Labels, root: Any) -> NoisyLabels | None:
@@ -262,7 +270,7 @@ def fingerprint(prepared: Prepared) -> str:
     return digest.hexdigest()
 
 
-def _hash_of_texts(encoding: Encoding, parts: tuple[Any, Any]) -> str:
+def _hash_of_texts(encoding: Encoding, parts: Sequence[Any]) -> str:
     """SHA-256 of the texts that are embedded, and of the encoder; empty where there are none."""
     columns = encoding.columns if isinstance(encoding, TableEncoding) else ()
     found = [

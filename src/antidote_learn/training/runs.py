@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +19,24 @@ from antidote_learn.registry import (
     MethodSpec,
     Protocol,
     check_method,
-    default_protocol,
     parse_method,
     protocols,
     resolved,
     with_budget,
 )
-from antidote_learn.training.checkpoint import PART, locked, remove_parts
+from antidote_learn.training.checkpoint import locked
 from antidote_learn.training.engine import PRECISIONS, Engine
+from antidote_learn.training.folders import is_finished, make_folder
 from antidote_learn.training.interrupts import gently
 from antidote_learn.training.job import Job, work
 from antidote_learn.training.loop import Settings
 from antidote_learn.training.progress import Reporter, Silent
+from antidote_learn.training.protocols import check_positive, chosen_protocol
 from antidote_learn.training.results import Run
-from antidote_learn.training.schedules import parse_schedule
-from antidote_learn.training.specs import Spec, differences, environment, read_spec, write_spec
+from antidote_learn.training.specs import Spec
 
 SMALLEST_BATCH = 16
-OPTIMIZERS = ("sgd", "adamw")
+ROOMS = ("checkpoint", "model")
 
 
 def train(
@@ -150,7 +150,7 @@ def train(
         "warmup": warmup,
         "clip": clip,
     }
-    name, settings = _protocol(protocol, arrays, given)
+    name, settings = chosen_protocol(protocol, arrays, given)
     noise_seed = seed if noise_seed is None else noise_seed
     if text_features == "embeddings":
         reporter.note(
@@ -197,7 +197,9 @@ def train(
         raise ValueError(
             f"a batch of {size} is too small for {devices * nodes} processes: give each at least 2 samples"
         )
-    engine = Engine(devices=_positive("devices", devices), nodes=_positive("nodes", nodes), precision=precision)
+    engine = Engine(
+        devices=check_positive("devices", devices), nodes=check_positive("nodes", nodes), precision=precision
+    )
     folder = Path(out) if out is not None else _default_folder(spec)
     job = Job(
         folder=folder.absolute(),
@@ -236,79 +238,18 @@ def _carried_out(job: Job, engine: Engine, *, resume: bool, model: nn.Module | N
         if not (resume and (folder / "done").exists()):  # else the first one does not launch, either
             engine.launch(work, job)
         return Run.read(folder, which="last", model=model)
-    _make(folder)
+    make_folder(folder)
     with locked(folder), gently():
-        if _continued(folder, job, resume):
+        if is_finished(folder, job.spec, job.reporter, resume=resume, rooms=ROOMS):
             return Run.read(folder, which="last", model=model)
         engine.launch(work, job)
     return Run.read(folder, which="last", model=model)
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise ValueError(f"{folder} is a file: choose another --out") from error
-
-
-def _continued(folder: Path, job: Job, resume: bool) -> bool:
-    """Whether the folder's run is finished; a folder that holds something else is refused."""
-    others = [path.name for path in folder.iterdir() if path.name != ".lock"]
-    if not (folder / "spec.json").exists():
-        if [name for name in others if not name.endswith(PART)]:
-            raise ValueError(f"{folder} is not empty and holds no run: choose another --out")
-        write_spec(folder, job.spec)
-        _make_rooms(folder)
-        return False
-    if not resume:
-        raise ValueError(f"{folder} holds a run already: continue it with --resume, or choose another --out")
-    stored, where = read_spec(folder)
-    differing = differences(stored, asdict(job.spec))
-    if differing:
-        raise ValueError(f"{folder} holds another run: {'; '.join(differing)}. Choose another --out")
-    changed = differences(where, environment())
-    if changed:
-        job.reporter.note(f"continued in another environment, numbers may differ: {'; '.join(changed)}")
-    _make_rooms(folder)
-    return (folder / "done").exists()
-
-
-def _make_rooms(folder: Path) -> None:
-    """What a run writes into, without what a killed one left behind."""
-    for name in ("checkpoint", "model"):
-        (folder / name).mkdir(exist_ok=True)
-    remove_parts(folder)
-
-
-def _protocol(name: str | None, arrays: Arrays, given: dict[str, Any]) -> tuple[str, Protocol]:
-    """The protocol's name, and its settings with those that were given."""
-    known = protocols()
-    name = name or default_protocol(arrays.name, _sample_shape(arrays))
-    if name not in known:
-        raise ValueError(f"unknown protocol {name!r}; accepted: {', '.join(known)}")
-    chosen = {**asdict(known[name]), **{key: value for key, value in given.items() if value is not None}}
-    settings = Protocol(**chosen)
-    if settings.optimizer not in OPTIMIZERS:
-        raise ValueError(f"unknown optimizer {settings.optimizer!r}; accepted: {', '.join(OPTIMIZERS)}")
-    for key in ("epochs", "batch_size"):
-        _positive(key, getattr(settings, key))
-    for key in ("lr", "weight_decay", "warmup", "clip"):
-        if not 0.0 <= getattr(settings, key) < float("inf") or (key == "lr" and settings.lr == 0.0):
-            raise ValueError(f"{key} must be a positive number, got {getattr(settings, key)!r}")
-    parse_schedule(settings.schedule, epochs=settings.epochs)
-    return name, settings
 
 
 def _shared(source: Any, target: Any, *, but: Sequence[str]) -> dict[str, Any]:
     """What two records have in common, of the first."""
     names = {field.name for field in fields(source)} & {field.name for field in fields(target)}
     return {name: getattr(source, name) for name in sorted(names - set(but))}
-
-
-def _sample_shape(arrays: Arrays) -> tuple[int, ...]:
-    """Images have three axes, all else one; the numbers do not matter yet."""
-    shape = getattr(arrays.inputs, "shape", None)
-    return (0,) if shape is not None and len(shape) == 2 else (0, 0, 0)
 
 
 def _schedule_epochs(protocol: str, schedule: str | None, settings: Protocol) -> int:
@@ -329,12 +270,6 @@ def _default_folder(spec: Spec) -> Path:
     words = [Path(spec.data).stem or "data", spec.method, spec.noise, f"seed{spec.seed}"]
     name = "-".join(words).replace(":", "-").replace("=", "-")
     return Path("runs") / "".join(c for c in name if c.isalnum() or c in "-._")
-
-
-def _positive(name: str, value: int) -> int:
-    if not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
-    return value
 
 
 def _checked_precision(precision: str) -> str:

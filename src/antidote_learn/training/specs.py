@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -50,6 +50,8 @@ class Spec:
     nodes: int
     precision: str
     text_features: str = "tfidf"
+    kind: ClassVar[str] = "run"
+    article: ClassVar[str] = "a"
 
 
 def environment() -> dict[str, Any]:
@@ -63,18 +65,21 @@ def environment() -> dict[str, Any]:
     }
 
 
-def write_spec(folder: Path, spec: Spec) -> None:
-    """spec.json."""
-    write_json(folder / "spec.json", {"format": FORMAT, "run": asdict(spec), "environment": environment()})
+def write_spec(folder: Path, spec: Any) -> None:
+    """spec.json of a `Spec`, or of a record like it."""
+    write_json(folder / "spec.json", {"format": FORMAT, spec.kind: asdict(spec), "environment": environment()})
 
 
-def read_spec(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(run, environment) of spec.json."""
+def read_spec(folder: Path, record: Any = Spec) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(what determined it, environment) of spec.json."""
     stored = read_json(folder / "spec.json")
-    if not isinstance(stored, dict) or stored.get("format") != FORMAT or "run" not in stored:
-        raise ValueError(f"{folder / 'spec.json'} is no spec of format {FORMAT}: use the package that made it")
-    later = {field.name: field.default for field in fields(Spec) if field.default is not MISSING}
-    return later | stored["run"], stored.get("environment", {})
+    if not isinstance(stored, dict) or stored.get("format") != FORMAT or record.kind not in stored:
+        raise ValueError(
+            f"{folder / 'spec.json'} is no spec of format {FORMAT} of {record.article} {record.kind}: use the package "
+            "that made it, or choose another folder"
+        )
+    later = {field.name: field.default for field in fields(record) if field.default is not MISSING}
+    return later | stored[record.kind], stored.get("environment", {})
 
 
 def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:

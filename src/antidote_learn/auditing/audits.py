@@ -1,0 +1,284 @@
+"""`audit`: which labels of a data set are wrong, start to end; resumable like a run."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from antidote_learn._types import Arrays, ImageFiles
+from antidote_learn.auditing.counts import check_cut
+from antidote_learn.auditing.evidence import EPOCHS, gather
+from antidote_learn.auditing.features import compared, described, same_rows, with_audit_features
+from antidote_learn.auditing.neighbours import nearest
+from antidote_learn.auditing.results import Audit, cut_again, made_audit, read_audit, write_audit, write_issues
+from antidote_learn.auditing.scores import score
+from antidote_learn.auditing.tables import Rows, names_array
+from antidote_learn.data.labels import as_numpy
+from antidote_learn.data.noise import parse_noise
+from antidote_learn.data.opening import open_data
+from antidote_learn.data.prepared import Prepared, fingerprint, prepare
+from antidote_learn.data.sentences import check_text_features
+from antidote_learn.models import build_model, default_model
+from antidote_learn.training.checkpoint import locked, write_bytes
+from antidote_learn.training.engine import Engine
+from antidote_learn.training.estimation import estimated_rate
+from antidote_learn.training.folders import is_finished, make_folder
+from antidote_learn.training.interrupts import Interrupted, gently, interrupted
+from antidote_learn.training.loop import Settings, Trainer
+from antidote_learn.training.progress import Reporter, Silent
+from antidote_learn.training.protocols import check_positive, chosen_protocol
+
+BATCHES = 7  # in an epoch, where the batch stays between the next two
+SMALLEST_BATCH, LARGEST_BATCH = 16, 128
+FEWEST_ROWS = 20
+WORKERS = 2  # threads that decode image files
+
+
+@dataclass(frozen=True)
+class AuditSpec:
+    """All that determines the numbers of an audit."""
+
+    data: str
+    data_hash: str
+    classes: int
+    samples: int
+    subset: int | None
+    noise: str
+    noise_seed: int
+    text_features: str
+    model: str
+    optimizer: str
+    lr: float
+    momentum: float
+    nesterov: bool
+    weight_decay: float
+    warmup: float
+    clip: float
+    recipe: str
+    epochs: int
+    batch_size: int
+    seed: int
+    kind: ClassVar[str] = "audit"
+    article: ClassVar[str] = "an"
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """What the table says of the rows beside scores: class names, which rows are identical, names of files."""
+
+    names: tuple[Any, ...]
+    same: NDArray[np.int64]
+    files: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """An audit to carry out."""
+
+    spec: AuditSpec
+    data: Prepared
+    settings: Settings
+    reporter: Reporter
+    source: _Source
+    cut: dict[str, Any]
+
+
+def audit(
+    X: Any,
+    y: Any = None,
+    *,
+    label: str | None = None,
+    text: Sequence[str] = (),
+    image: str | None = None,
+    text_features: str = "tfidf",
+    noise: str = "none",
+    noise_seed: int | None = None,
+    subset: int | None = None,
+    model: str | nn.Module | None = None,
+    epochs: int = EPOCHS,
+    max_flagged: int | None = None,
+    fdr: float | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    resume: bool = False,
+    data_root: str | Path | None = None,
+    download: bool = False,
+    strict: bool = False,
+    reporter: Reporter | None = None,
+) -> Audit:
+    """Which labels are wrong, and how many: small networks and neighbours judge every row.
+
+    Nothing about the noise need be known. Five short trainings (two for the noise rate, two on halves that judge each
+    other, one on all rows) and the 20 nearest rows say what class each row has; how classes are mistaken for one
+    another is learned from the surest rows.
+
+    Args:
+        X: Inputs (a table, numbers, images), with ``y``; or without it what `train` takes: a built-in name, a file, a
+            folder of images, `Arrays`. Of data with a test part the training part is audited.
+        y: (N,) labels.
+        label: The label column of a table in a file.
+        text: Columns of a table that hold text.
+        image: The column of a table that holds paths of image files.
+        text_features: What text becomes: "tfidf" (its 100 leading directions), or "embeddings" (needs ``text`` extra).
+        noise: Noise to add first, to see how well errors are found: "symmetric:0.2".
+        noise_seed: Of that noise; ``seed`` by default.
+        subset: Audit so many rows, the first ones of a seeded permutation.
+        model: The network: a name, "package.module:factory", or a module; by the kind of the inputs if not given.
+        epochs: Of each of the three robust trainings.
+        max_flagged: Flag at most so many rows.
+        fdr: Flag as many rows as possible while no larger share of them is expected to be right.
+        seed: Of weights, halves and order.
+        out: A folder for the results; without one nothing is kept on disk.
+        resume: Continue what is in the folder; a finished audit is read, and flagged anew.
+        data_root: Where official files lie.
+        download: Whether to fetch those that are missing.
+        strict: Whether unreadable images are an error.
+        reporter: Who is told of the progress.
+
+    Raises:
+        ValueError: Bad arguments or data; nothing was written.
+        FileNotFoundError: Missing data.
+        Interrupted: Ctrl-C; the folder can be continued.
+        RunFailed: Training broke down.
+
+    Example:
+        >>> found = audit("iris", noise="symmetric:0.1", epochs=5)
+        >>> found.table.columns[:5].tolist()
+        ['index', 'is_label_issue', 'label_quality', 'given_label', 'predicted_label']
+    """
+    reporter = reporter or Silent()
+    check_cut(max_flagged, fdr)
+    parse_noise(noise)
+    check_text_features(text_features)
+    arrays = open_data(
+        X if y is None else (X, y),
+        label=label,
+        text=text,
+        image=image,
+        root=data_root,
+        download=download,
+        strict=strict,
+    )
+    _, protocol = chosen_protocol(None, arrays, {"epochs": check_positive("epochs", epochs)})
+    noise_seed = seed if noise_seed is None else noise_seed
+    given = prepare(
+        arrays,
+        noise=noise,
+        noise_seed=noise_seed,
+        seed=seed,
+        subset=subset,
+        recipe=protocol.recipe,
+        text_features=text_features,
+        hold_out=False,
+        root=data_root,
+    )
+    rows = len(given.labels)
+    if rows < FEWEST_ROWS:
+        raise ValueError(f"an audit needs at least {FEWEST_ROWS} rows to learn from; received {rows}")
+    data = with_audit_features(given, seed)
+    shape, count = data.encoding.shape, len(data.classes)
+    network = model or (default_model(shape) if protocol.model == "auto" else protocol.model)
+    build_model(network, shape=shape, classes=count, seed=0)  # says what is wrong now
+    spec = AuditSpec(
+        data=str(X) if isinstance(X, (str, Path)) else given.name,
+        data_hash=fingerprint(given),
+        classes=count,
+        samples=rows,
+        subset=subset,
+        noise=noise,
+        noise_seed=noise_seed,
+        text_features=text_features,
+        model=network if isinstance(network, str) else f"{type(network).__name__} object",
+        batch_size=min(max(rows // BATCHES, SMALLEST_BATCH), LARGEST_BATCH),
+        seed=seed,
+        **_of(
+            protocol, ("optimizer", "lr", "momentum", "nesterov", "weight_decay", "warmup", "clip", "recipe", "epochs")
+        ),
+    )
+    names = tuple(map(int, data.classes)) if _are_integers(y) else data.classes
+    job = _Job(
+        spec,
+        data,
+        Settings(model=network, workers=WORKERS, **_of(spec, [f.name for f in fields(Settings)][1:-1])),
+        reporter,
+        _Source(names, same_rows(given), _files(arrays, given)),
+        {"max_flagged": max_flagged, "fdr": fdr},
+    )
+    if out is not None:
+        return _carried_out(job, Path(out).absolute(), resume=resume)
+    with tempfile.TemporaryDirectory() as folder:
+        return _carried_out(job, Path(folder), resume=False)
+
+
+def _carried_out(job: _Job, folder: Path, *, resume: bool) -> Audit:
+    """The audit in its folder, which is locked as long."""
+    make_folder(folder)
+    with locked(folder), gently():
+        if is_finished(folder, job.spec, job.reporter, resume=resume, rooms=("checkpoint",)):
+            done = cut_again(read_audit(folder), **job.cut)
+            write_issues(folder, done)
+            return done
+        try:
+            return Engine().launch(_work, job, folder)  # type: ignore[no-any-return]
+        finally:
+            job.reporter.close()
+
+
+def _work(engine: Engine, job: _Job, folder: Path) -> Audit:
+    """From wherever the folder says that it stands."""
+    data, tell = job.data, job.reporter
+    for note in data.notes:
+        tell.note(note)
+    trainer = Trainer(engine, data, job.settings, tell)
+    rate = estimated_rate(trainer, folder)
+    for warning in rate["warnings"]:
+        tell.note(warning)
+    evidence = gather(trainer, folder, rate=rate["rate"], epochs=job.spec.epochs)
+    tell.stage("nearest rows", epochs=1, done=0)
+    around = nearest(compared(data), lambda done, total: _told(tell, done, total))
+    trust = evidence.in_training.of(data.labels)
+    said = (evidence.in_training, evidence.held_out)
+    scores = score(data.labels, len(data.classes), said=said, around=around, trust=trust)
+    source = job.source
+    extra: dict[str, Any] = {"file": source.files} if source.files else {}
+    if data.clean_labels is not None:
+        extra["clean_label"] = names_array(source.names)[data.clean_labels]
+    rows = Rows(data.labels, source.names, data.index, around, source.same, extra)
+    about = {"data": job.spec.data, "noise": job.spec.noise, "features": described(data), "out": str(folder)}
+    found = made_audit(rows, scores, rate["rate"], **job.cut, about=about)
+    write_audit(folder, found)
+    write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
+    shutil.rmtree(folder / "checkpoint")
+    return found
+
+
+def _told(reporter: Reporter, done: int, total: int) -> None:
+    reporter.step(epoch=0, samples=done, total=total)
+    if interrupted():
+        raise Interrupted
+
+
+def _files(arrays: Arrays, prepared: Prepared) -> list[str]:
+    """The names of image files, in the order of the rows; empty where there are none."""
+    if not isinstance(arrays.inputs, ImageFiles):
+        return []
+    places = {place: i for i, place in enumerate(prepared.index if arrays.positions is None else arrays.positions)}
+    return [arrays.inputs.names[places[place]] for place in prepared.index]
+
+
+def _of(record: Any, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
+
+
+def _are_integers(y: Any) -> bool:
+    """Whether the user's labels are whole numbers, to be given back as such."""
+    return y is not None and np.asarray(as_numpy(y)).dtype.kind in "iu"

@@ -1,0 +1,152 @@
+"""What networks say of every row: held-out predictions of two halves, and predictions during one training on all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from antidote_learn._types import Batch
+from antidote_learn.core.beliefs import Beliefs, MeanBeliefs, blocks
+from antidote_learn.methods.base import Context, Method, Plan, StepStats
+from antidote_learn.methods.single import Single
+from antidote_learn.nn.antidote import AntidoteLoss
+from antidote_learn.training.evaluate import outputs
+from antidote_learn.training.loop import Progress, Stage, Trainer
+from antidote_learn.training.schedules import parse_schedule
+
+EPOCHS = 10
+LAST = 0.8  # of the epochs; the rest have a tenth of the learning rate
+HALVES, WHOLE = (4, 5), 6  # numbers of the stages: not those of the noise rate or of a training
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What was said of each row, in the mean over epochs.
+
+    Attributes:
+        held_out: By a network that never saw the row.
+        in_training: By a network that is trained on all rows, each time before it learns from the row.
+    """
+
+    held_out: Beliefs
+    in_training: Beliefs
+
+
+def robust(rate: float, trainer: Trainer) -> Method:
+    """How the networks of an audit are trained, at an estimated share of wrong labels."""
+    return Single(AntidoteLoss(noise_rate=rate))
+
+
+def gather(trainer: Trainer, folder: Path, *, rate: float, epochs: int) -> Evidence:
+    """Trains the three networks, from where the folder says that they stand."""
+    count = trainer.samples
+    index = np.random.default_rng([trainer.settings.seed, 5]).permutation(count)
+    first, second = index[: count // 2], index[count // 2 :]
+    held_out = Beliefs.blank(count, trainer.classes)
+    for number, (own, other) in enumerate(((second, first), (first, second))):
+        stage = _stage(f"held-out predictions, half {number + 1} of 2", HALVES[number], own, epochs, folder)
+        found = _judged(trainer, robust(rate, trainer), stage, other)
+        held_out.classes[other], held_out.probs[other] = found.classes, found.probs
+    said = Recorded(robust(rate, trainer), trainer.data.labels, trainer.classes)
+    trainer.fit(_stage("all rows", WHOLE, np.arange(count), epochs, folder), said, _nothing)
+    return Evidence(held_out, said.beliefs.mean)
+
+
+def _stage(name: str, number: int, index: NDArray[np.int64], epochs: int, folder: Path) -> Stage:
+    factor = parse_schedule(f"step:{LAST}", epochs=1)
+    return Stage(name, number, index, epochs, factor, folder / "checkpoint" / f"stage{number}.safetensors")
+
+
+def _judged(trainer: Trainer, method: Method, stage: Stage, other: NDArray[np.int64]) -> Beliefs:
+    """The mean of what the method says of other rows after each epoch."""
+    data, mean = trainer.data, MeanBeliefs(trainer.data.labels[other], trainer.classes)
+
+    def judge(progress: Progress, record: dict[str, Any]) -> None:
+        if progress.extra:
+            mean.restore(_arrays(progress.extra))
+        for rows in blocks(len(other), trainer.classes):
+            logits = outputs(
+                method.predict,
+                data.rows,
+                data.preparation,
+                trainer.engine,
+                index=other[rows],
+                workers=trainer.settings.workers,
+            )
+            mean.add(np.arange(rows.start, rows.stop), logits.double().softmax(dim=1).numpy())
+        progress.extra = _tensors(mean)
+
+    mean.restore(_arrays(trainer.fit(stage, method, judge).extra))
+    return mean.mean
+
+
+class Recorded:
+    """A method that also keeps the mean of what its network says of each row while it is trained.
+
+    Args:
+        method: Any with one network.
+        labels: (N,) given.
+        classes: K.
+    """
+
+    def __init__(self, method: Method, labels: NDArray[np.int64], classes: int) -> None:
+        self.method, self.beliefs = method, MeanBeliefs(labels, classes)
+        self.logits = torch.empty(0)
+
+    def build(self, ctx: Context) -> None:
+        """Makes the network, and listens to it."""
+        self.method.build(ctx)
+        net, _ = next(iter(self.method.parts.values()))
+        ctx.plain(net).register_forward_hook(self._hear)
+
+    def _hear(self, net: nn.Module, inputs: Any, logits: Tensor) -> None:
+        self.logits = logits.detach()
+
+    def begin_epoch(self, epoch: int, ctx: Context) -> Plan:
+        """As the method does."""
+        return self.method.begin_epoch(epoch, ctx)
+
+    def step(self, batch: Batch, ctx: Context) -> StepStats:
+        """As the method does; what was said before the step is kept."""
+        stats = self.method.step(batch, ctx)
+        self.beliefs.add(batch.index.numpy(), self.logits.double().softmax(dim=1).cpu().numpy())
+        return stats
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        """As the method does."""
+        return self.method.predict(inputs)
+
+    @property
+    def parts(self) -> Mapping[str, tuple[nn.Module, Optimizer]]:
+        """Of the method."""
+        return self.method.parts
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Of the method, and what was said."""
+        said = {f"said.{key}": value for key, value in _tensors(self.beliefs).items()}
+        return {**{f"own.{key}": value for key, value in self.method.state_dict().items()}, **said}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Puts both back."""
+        self.method.load_state_dict({k.removeprefix("own."): v for k, v in state.items() if k.startswith("own.")})
+        self.beliefs.restore(_arrays({k.removeprefix("said."): v for k, v in state.items() if k.startswith("said.")}))
+
+
+def _tensors(mean: MeanBeliefs) -> dict[str, Tensor]:
+    return {key: torch.from_numpy(array) for key, array in mean.state().items()}
+
+
+def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    return {key: tensor.numpy() for key, tensor in tensors.items()}
+
+
+def _nothing(progress: Progress, record: dict[str, Any]) -> None:
+    """No figures are added."""

@@ -1,0 +1,132 @@
+"""`find_label_issues`: the audit of somebody who has held-out probabilities or features already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from antidote_learn.auditing.counts import check_cut, flagged
+from antidote_learn.auditing.neighbours import identical, nearest
+from antidote_learn.auditing.scores import score
+from antidote_learn.auditing.tables import Rows, issues_table
+from antidote_learn.core.beliefs import Beliefs, blocks
+from antidote_learn.data.labels import as_numpy, class_names, label_words, listed, numbered
+from antidote_learn.data.tabular import as_inputs
+
+SUM_TOLERANCE = 1e-2
+
+Integers = NDArray[np.int64]
+
+
+def find_label_issues(
+    labels: Any,
+    pred_probs: Any = None,
+    features: Any = None,
+    *,
+    max_flagged: int | None = None,
+    fdr: float | None = None,
+) -> pd.DataFrame:
+    """Which labels are wrong, from held-out probabilities, from features, or (best) from both.
+
+    Args:
+        labels: (N,) given labels: integers 0 ... K - 1, or names, which stand for the columns of ``pred_probs`` in
+            sorted order, or by name if that is a table.
+        pred_probs: (N, K) probabilities of a model that was not trained on the row, as from cross-validation. It is
+            read a block at a time: a memory-mapped array may be larger than the memory.
+        features: (N, D) numbers, such as embeddings: rows that are near should belong together.
+        max_flagged: Flag at most so many rows.
+        fdr: Flag as many rows as possible while no larger share of them is expected to be right.
+
+    Returns:
+        Every row, the worst first: ``index``, ``is_label_issue``, ``label_quality`` (higher is cleaner),
+        ``given_label``, ``predicted_label``, ``predicted_probability``, ``reason``.
+
+    Raises:
+        ValueError: Where an argument is not what it should be; says how to fix it.
+
+    Example:
+        >>> labels = [0] * 10 + [1] * 10
+        >>> probs = np.repeat([[0.99, 0.01], [0.01, 0.99]], [11, 9], axis=0)  # row 10 looks like class 0
+        >>> find_label_issues(labels, pred_probs=probs).loc[0, ["index", "given_label", "predicted_label"]].tolist()
+        [10, 1, 0]
+    """
+    check_cut(max_flagged, fdr)
+    if pred_probs is None and features is None:
+        raise ValueError("give pred_probs (held-out probabilities), features, or both; received neither")
+    given, classes = _numbered(labels, pred_probs)
+    said = [] if pred_probs is None else [_kept(pred_probs, given, len(classes))]
+    around = same = None
+    if features is not None:
+        numbers = _checked_features(features, len(given))
+        around, same = nearest(numbers), identical([numbers])
+    trust = said[0].of(given) if said else None
+    scores = score(given, len(classes), said=said, around=around, trust=trust)
+    flags = flagged(scores.quality, scores.log_odds, max_flagged=max_flagged, fdr=fdr)
+    return issues_table(Rows(given, classes, np.arange(len(given)), around, same, {}), scores, flags)
+
+
+def _numbered(labels: Any, pred_probs: Any) -> tuple[Integers, tuple[Any, ...]]:
+    """Labels as numbers, and the classes that these stand for, in the user's own type."""
+    values = as_numpy(labels)
+    if np.ndim(values) != 1 or not len(values):
+        raise ValueError(f"labels must be a non-empty list (N,), one label a row; received shape {np.shape(values)}")
+    array = np.asarray(values)
+    columns = None if pred_probs is None else np.shape(pred_probs)[-1]
+    if array.dtype.kind in "iu" and not isinstance(pred_probs, pd.DataFrame):
+        count = int(array.max()) + 1 if columns is None else columns
+        if array.min() < 0 or array.max() >= count or count < 2:
+            raise ValueError(
+                f"labels must be integers 0 ... K - 1 of K >= 2 classes; received {array.min()} ... {array.max()} with "
+                f"K = {count}: number the classes from 0, or give names"
+            )
+        return array.astype(np.int64), tuple(range(count))
+    words = label_words(values, "labels", len(array))
+    named = isinstance(pred_probs, pd.DataFrame)
+    classes = tuple(map(str, pred_probs.columns)) if named else class_names({*words})
+    found = numbered(words, classes)
+    if (found < 0).any():
+        raise ValueError(f"label {words[found < 0][0]!r} is no column of pred_probs ({listed(classes)}): rename one")
+    if len(classes) < 2 or (columns is not None and columns != len(classes)):
+        raise ValueError(
+            f"the labels have {len(classes)} classes ({listed(classes)}), pred_probs has {columns} columns: give a "
+            "column for each class, at least two, in sorted order, or a DataFrame with their names"
+        )
+    return found, classes
+
+
+def _kept(pred_probs: Any, labels: Integers, count: int) -> Beliefs:
+    """The probabilities as beliefs, read and checked a block at a time."""
+    table: Any = pred_probs.to_numpy() if isinstance(pred_probs, pd.DataFrame) else as_numpy(pred_probs)
+    table = table if isinstance(table, np.ndarray) else np.asarray(table)
+    if table.shape != (len(labels), count) or table.dtype.kind not in "fiu":
+        raise ValueError(
+            f"pred_probs must be numbers of shape ({len(labels)}, {count}), a row for each label and a column for each "
+            f"class; received {table.dtype} of shape {table.shape}"
+        )
+    made = Beliefs.blank(len(labels), count)
+    for rows in blocks(len(labels), count):
+        block = table[rows].astype(np.float64)
+        gap = np.abs(block.sum(axis=1) - 1.0)
+        if not (gap <= SUM_TOLERANCE).all() or block.min() < 0.0:
+            bad = rows.start + int(np.argmax(~(gap <= SUM_TOLERANCE) | (block < 0.0).any(axis=1)))
+            raise ValueError(
+                f"pred_probs must be probabilities, at least 0 and with a sum of 1 in every row; row {bad} is none: "
+                "logits go through a softmax first, NaN rows are left out of all arguments"
+            )
+        made.put(rows, block / block.sum(axis=1, keepdims=True), labels[rows])
+    return made
+
+
+def _checked_features(features: Any, count: int) -> NDArray[np.float32]:
+    """(N, D) float32."""
+    values = features.to_numpy() if isinstance(features, pd.DataFrame) else features
+    numbers = as_inputs(values, "features")
+    if not isinstance(numbers, np.ndarray) or numbers.ndim != 2 or len(numbers) != count or count < 2:
+        raise ValueError(
+            f"features must be numbers of shape ({count}, D), a row for each label, and at least two rows; received "
+            f"shape {np.shape(features)}"
+        )
+    return numbers.astype(np.float32, copy=False)

@@ -1,0 +1,137 @@
+"""The table of an audit, one row for each sample with its reason, and summaries by class and by pair of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from antidote_learn.auditing.scores import Scores
+
+NAMED = 3  # rows that a reason names
+
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What is known of the rows beside their scores.
+
+    Attributes:
+        labels: (N,) given.
+        classes: K names.
+        index: (N,) positions in the source.
+        around: (N, m) the nearest rows, or None.
+        same: (N,) a number that identical rows share, or None.
+        extra: Further columns of the table, (N,) each.
+    """
+
+    labels: Integers
+    classes: tuple[Any, ...]
+    index: Integers
+    around: Integers | None
+    same: Integers | None
+    extra: Mapping[str, Any]
+
+
+def issues_table(rows: Rows, scores: Scores, flags: Flags) -> pd.DataFrame:
+    """Every row, the worst first."""
+    names = names_array(rows.classes)
+    order = np.argsort(scores.log_odds, kind="stable")
+    table = pd.DataFrame(
+        {
+            "index": rows.index,
+            "is_label_issue": flags,
+            "label_quality": scores.quality,
+            "given_label": names[rows.labels],
+            "predicted_label": names[scores.predicted],
+            "predicted_probability": scores.posterior.probs[:, 0].astype(np.float64),
+            "reason": reasons(rows, scores),
+            **rows.extra,
+        }
+    )
+    return table.iloc[order].reset_index(drop=True)
+
+
+def names_array(classes: tuple[Any, ...]) -> NDArray[Any]:
+    """Class names for indexing, of their own type."""
+    kinds = {type(name) for name in classes}
+    return np.array(classes, dtype=None if len(kinds) == 1 and kinds <= {int, bool} else object)
+
+
+def reasons(rows: Rows, scores: Scores) -> list[str]:
+    """(N,) why each row is where it is, in words."""
+    predicted, quality, labels = scores.predicted, scores.quality, rows.labels
+    best = scores.posterior.probs[:, 0]
+    twins = _twins(rows)
+    near = None if rows.around is None else (rows.labels[rows.around] == predicted[:, None]).sum(axis=1)
+    words = []
+    for i, (given, likely) in enumerate(zip(labels, predicted, strict=True)):
+        parts = [twins[i]] if i in twins else []
+        if likely == given:
+            parts.append("the given label fits best" if quality[i] >= 0.5 else "no label fits well")
+        else:
+            parts.append(
+                f"{rows.classes[likely]!s} ({best[i]:.0%}) fits better than the given label ({quality[i]:.0%})"
+            )
+        if near is not None and rows.around is not None:
+            parts.append(f"{near[i]} of the {rows.around.shape[1]} nearest rows are labelled {rows.classes[likely]!s}")
+        words.append("; ".join(parts))
+    return words
+
+
+def _twins(rows: Rows) -> dict[int, str]:
+    """By row, what identical rows with other labels say."""
+    if rows.same is None:
+        return {}
+    groups = pd.Series(np.arange(len(rows.labels))).groupby(rows.same).indices
+    found = {}
+    for members in groups.values():
+        if len(members) > 1 and len(set(rows.labels[members])) > 1:
+            for i in members:
+                others = [j for j in members if rows.labels[j] != rows.labels[i]]
+                named = ", ".join(f"{rows.index[j]} ({rows.classes[rows.labels[j]]!s})" for j in others[:NAMED])
+                more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+                found[int(i)] = f"identical to row {named}{more} with another label"
+    return found
+
+
+def class_summary(rows: Rows, scores: Scores) -> pd.DataFrame:
+    """For each class: rows given it, how many of them are believed wrong, and rows that should have it."""
+    count, wrong = len(rows.classes), scores.quality < 0.5
+    given = np.bincount(rows.labels, minlength=count)
+    errors = np.bincount(rows.labels[wrong], minlength=count)
+    return pd.DataFrame(
+        {
+            "label": names_array(rows.classes),
+            "given": given,
+            "estimated_errors": errors,
+            "error_rate": errors / np.maximum(given, 1),
+            "missing": np.bincount(scores.predicted[wrong], minlength=count),
+        }
+    )
+
+
+def pair_summary(rows: Rows, scores: Scores) -> pd.DataFrame:
+    """Pairs of classes that are mistaken for one another, the most frequent first.
+
+    ``transition`` is T[predicted, given] = P(given | true), as the surest rows show it.
+    """
+    wrong = np.flatnonzero((scores.quality < 0.5) & (scores.predicted != rows.labels))
+    pairs = pd.DataFrame({"given": rows.labels[wrong], "predicted": scores.predicted[wrong]})
+    table = pairs.value_counts().reset_index(name="estimated_errors")
+    given, predicted = table["given"].to_numpy(np.int64), table["predicted"].to_numpy(np.int64)
+    names = names_array(rows.classes)
+    return pd.DataFrame(
+        {
+            "given_label": names[given],
+            "predicted_label": names[predicted],
+            "estimated_errors": table["estimated_errors"],
+            "transition": scores.transition.at(predicted, given),
+        }
+    )
