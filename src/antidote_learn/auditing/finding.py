@@ -48,10 +48,11 @@ def find_label_issues(
         ValueError: Where an argument is not what it should be; says how to fix it.
 
     Example:
-        >>> labels = [0] * 10 + [1] * 10
-        >>> probs = np.repeat([[0.99, 0.01], [0.01, 0.99]], [11, 9], axis=0)  # row 10 looks like class 0
-        >>> find_label_issues(labels, pred_probs=probs).loc[0, ["index", "given_label", "predicted_label"]].tolist()
-        [10, 1, 0]
+        >>> labels = ["cat"] * 50 + ["dog"] * 50
+        >>> probs = np.repeat([[0.99, 0.01], [0.01, 0.99]], [55, 45], axis=0)  # rows 50 to 54 look like cats
+        >>> table = find_label_issues(labels, pred_probs=probs)
+        >>> table.loc[table["is_label_issue"], "index"].tolist()
+        [50, 51, 52, 53, 54]
     """
     check_cut(max_flagged, fdr)
     if pred_probs is None and features is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from antidote_learn.auditing.neighbours import second_votes, votes
+from antidote_learn.auditing.neighbours import SMOOTHING, second_votes, votes
 from antidote_learn.auditing.transitions import Transition, estimate_transition
 from antidote_learn.core.beliefs import Beliefs, blocks
 
@@ -63,17 +63,24 @@ def score(
         count: K.
         said: Sources: held-out predictions, predictions in training.
         around: (N, m) the nearest rows.
-        trust: (N,) how far the neighbours' labels are believed at first; None for wholly.
+        trust: (N,) how far the neighbours' labels are believed at first; None goes by their own neighbours.
     """
     if around is None:
         return _posterior(labels, _pooled(labels, count, [source.dense for source in said]))
-    weights = np.ones(len(labels)) if trust is None else trust
+    weights = _agreement(labels, around, count) if trust is None else trust
     first = _posterior(
         labels,
         _pooled(labels, count, [*(s.dense for s in said), lambda rows: votes(around[rows], labels, weights, count)]),
     )
     again = [*(s.dense for s in said), lambda rows: second_votes(around[rows], first.posterior)]
     return _posterior(labels, _pooled(labels, count, again))
+
+
+def _agreement(labels: Integers, around: Integers, count: int) -> Floats:
+    """(N,) the share of a row's label among its neighbours'."""
+    same = (labels[around] == labels[:, None]).sum(axis=1)
+    share: Floats = (same + SMOOTHING / count) / (around.shape[1] + SMOOTHING)
+    return share
 
 
 def _pooled(labels: Integers, count: int, sources: Sequence[Callable[[slice], Floats]]) -> Beliefs:

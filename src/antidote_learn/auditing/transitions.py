@@ -52,13 +52,13 @@ class Transition:
 
 
 def anchors(predicted: Integers, confidence: Floats, count: int) -> Integers:
-    """Positions of the max(5, .1 n_k) surest rows of each predicted class k, or of all n_k if these are fewer."""
+    """Positions of the max(5, .1 n_k) surest rows of each predicted class k, and of those that tie with the last one."""
     order = np.lexsort((-confidence, predicted))
     sizes = np.bincount(predicted, minlength=count)
-    starts = np.cumsum(sizes) - sizes
-    rank = np.arange(len(order)) - starts[predicted[order]]
-    wanted = np.maximum(FEWEST, np.round(ANCHORS * sizes))
-    return order[rank < wanted[predicted[order]]]
+    wanted = np.minimum(np.maximum(FEWEST, np.round(ANCHORS * sizes).astype(np.int64)), sizes)
+    last = np.cumsum(sizes) - sizes + np.maximum(wanted, 1) - 1
+    threshold = confidence[order[np.minimum(last, len(order) - 1)]]
+    return np.flatnonzero(confidence >= threshold[predicted])
 
 
 def estimate_transition(predicted: Integers, confidence: Floats, labels: Integers, count: int) -> Transition:
