@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from antidote_learn._types import NoisyLabels as NoisyLabels
     from antidote_learn._types import Relaxed as Relaxed
     from antidote_learn._types import Status as Status
+    from antidote_learn.auditing.audits import audit as audit
+    from antidote_learn.auditing.finding import find_label_issues as find_label_issues
+    from antidote_learn.auditing.results import Audit as Audit
     from antidote_learn.core.budgets import delta_from_rate as delta_from_rate
     from antidote_learn.core.budgets import rate_from_delta as rate_from_delta
     from antidote_learn.core.conjugates import from_conjugate as from_conjugate
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 _HOME = {
     "AntidoteLoss": "nn.antidote",
     "Arrays": "_types",
+    "Audit": "auditing.results",
     "CHI2": "core.divergences",
     "Divergence": "core.divergences",
     "HELLINGER": "core.divergences",
@@ -55,9 +59,11 @@ _HOME = {
     "Status": "_types",
     "accumulate": "nn.accumulation",
     "alpha": "core.divergences",
+    "audit": "auditing.audits",
     "delta_from_rate": "core.budgets",
     "dual_objective": "core.relaxation",
     "estimate_noise_rate": "core.rates",
+    "find_label_issues": "auditing.finding",
     "from_conjugate": "core.conjugates",
     "inject": "data.noise",
     "load": "training.runs",

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from antidote_learn._types import Batch
-from antidote_learn.core.beliefs import Beliefs, MeanBeliefs, blocks
+from antidote_learn.core.beliefs import Beliefs, MeanBeliefs
 from antidote_learn.methods.base import Context, Method, Plan, StepStats
 from antidote_learn.methods.single import Single
 from antidote_learn.nn.antidote import AntidoteLoss
-from antidote_learn.training.evaluate import outputs
+from antidote_learn.training.estimation import add_judgement, restore_mean
 from antidote_learn.training.loop import Progress, Stage, Trainer
 from antidote_learn.training.schedules import parse_schedule
 
@@ -67,24 +67,12 @@ def _stage(name: str, number: int, index: NDArray[np.int64], epochs: int, folder
 
 def _judged(trainer: Trainer, method: Method, stage: Stage, other: NDArray[np.int64]) -> Beliefs:
     """The mean of what the method says of other rows after each epoch."""
-    data, mean = trainer.data, MeanBeliefs(trainer.data.labels[other], trainer.classes)
+    mean = MeanBeliefs(trainer.data.labels[other], trainer.classes)
 
     def judge(progress: Progress, record: dict[str, Any]) -> None:
-        if progress.extra:
-            mean.restore(_arrays(progress.extra))
-        for rows in blocks(len(other), trainer.classes):
-            logits = outputs(
-                method.predict,
-                data.rows,
-                data.preparation,
-                trainer.engine,
-                index=other[rows],
-                workers=trainer.settings.workers,
-            )
-            mean.add(np.arange(rows.start, rows.stop), logits.double().softmax(dim=1).numpy())
-        progress.extra = _tensors(mean)
+        add_judgement(trainer, method, other, mean, progress)
 
-    mean.restore(_arrays(trainer.fit(stage, method, judge).extra))
+    restore_mean(mean, trainer.fit(stage, method, judge))
     return mean.mean
 
 
@@ -117,7 +105,7 @@ class Recorded:
     def step(self, batch: Batch, ctx: Context) -> StepStats:
         """As the method does; what was said before the step is kept."""
         stats = self.method.step(batch, ctx)
-        self.beliefs.add(batch.index.numpy(), self.logits.double().softmax(dim=1).cpu().numpy())
+        self.beliefs.add(batch.index.numpy(), self.logits.float().softmax(dim=1).cpu().numpy())
         return stats
 
     def predict(self, inputs: Tensor) -> Tensor:
@@ -131,21 +119,13 @@ class Recorded:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Of the method, and what was said."""
-        said = {f"said.{key}": value for key, value in _tensors(self.beliefs).items()}
+        said = {f"said.{key}": torch.from_numpy(array) for key, array in self.beliefs.state().items()}
         return {**{f"own.{key}": value for key, value in self.method.state_dict().items()}, **said}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Puts both back."""
         self.method.load_state_dict({k.removeprefix("own."): v for k, v in state.items() if k.startswith("own.")})
-        self.beliefs.restore(_arrays({k.removeprefix("said."): v for k, v in state.items() if k.startswith("said.")}))
-
-
-def _tensors(mean: MeanBeliefs) -> dict[str, Tensor]:
-    return {key: torch.from_numpy(array) for key, array in mean.state().items()}
-
-
-def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    return {key: tensor.numpy() for key, tensor in tensors.items()}
+        self.beliefs.restore({key: state[f"said.{key}"].numpy() for key in self.beliefs.state()})
 
 
 def _nothing(progress: Progress, record: dict[str, Any]) -> None:

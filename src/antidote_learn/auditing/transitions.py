@@ -52,7 +52,7 @@ class Transition:
 
 
 def anchors(predicted: Integers, confidence: Floats, count: int) -> Integers:
-    """Positions of the max(5, .1 n_k) surest rows of each predicted class k, and of those that tie with the last one."""
+    """Positions of the max(5, .1 n_k) surest rows of each predicted class k, and of those that tie with the last."""
     order = np.lexsort((-confidence, predicted))
     sizes = np.bincount(predicted, minlength=count)
     wanted = np.minimum(np.maximum(FEWEST, np.round(ANCHORS * sizes).astype(np.int64)), sizes)

@@ -12,6 +12,7 @@ import typer
 
 from antidote_learn._version import __version__
 from antidote_learn.cli import options as given
+from antidote_learn.cli.auditing import audit
 from antidote_learn.cli.comparing import compare
 from antidote_learn.cli.failures import failures
 
@@ -144,6 +145,7 @@ def train(
     _print_summary(done.summary, as_json)
 
 
+app.command()(audit)
 app.command()(compare)
 
 

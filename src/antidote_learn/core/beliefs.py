@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 KEPT = 32  # classes that a row keeps: with up to so many nothing is lost
-BLOCK = 2**22  # numbers of a block that is dense for a moment
+BLOCK = 2**20  # numbers of a block that is dense for a moment
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -40,26 +40,19 @@ class Beliefs:
 
     def dense(self, rows: Integers | slice) -> Floats:
         """(B, K) of some rows."""
-        classes, probs = self.classes[rows], self.probs[rows].astype(np.float64)
-        block = np.repeat(self._rest(probs)[:, None], self.count, axis=1)
-        np.put_along_axis(block, classes.astype(np.int64), probs, axis=1)
-        return block
+        return _spread(self.classes[rows], self.probs[rows].astype(np.float64), 1.0, self.count)
 
     def put(self, rows: Integers | slice, block: Floats, always: Integers) -> None:
         """Writes some rows (B, K); the class in ``always`` (B,) is kept, however unlikely."""
-        self.classes[rows], self.probs[rows] = _kept(block, always, self.classes.shape[1])
+        kept = _kept(block, always, self.classes.shape[1])
+        self.classes[rows], self.probs[rows] = kept, np.take_along_axis(block, kept, axis=1)
 
     def of(self, labels: Integers) -> Floats:
         """(N,) the probability of one class of each row."""
         here = self.classes == labels[:, None]
         probs = self.probs.astype(np.float64)
-        found: Floats = np.where(here.any(axis=1), (probs * here).sum(axis=1), self._rest(probs))
+        found: Floats = np.where(here.any(axis=1), (probs * here).sum(axis=1), _rest(probs, 1.0, self.count))
         return found
-
-    def _rest(self, probs: Floats) -> Floats:
-        others = self.count - probs.shape[1]
-        rest: Floats = np.maximum(1.0 - probs.sum(axis=1), 0.0) / max(others, 1)
-        return rest
 
 
 class MeanBeliefs:
@@ -68,25 +61,38 @@ class MeanBeliefs:
     Args:
         labels: (N,) given labels, whose class is always kept.
         count: K.
+
+    Attributes:
+        classes: (N, C) int32, those that are kept, the likeliest first.
+        sums: (N, C) float64, of their probabilities: with up to `KEPT` classes nothing is rounded before the end.
+        seen: (N,) how often something was said.
     """
 
     def __init__(self, labels: Integers, count: int) -> None:
-        self.labels, self.mean = labels, Beliefs.blank(len(labels), count)
-        self.seen = np.zeros(len(labels), dtype=np.int64)
+        self.labels, self.count = labels, count
+        self.classes = Beliefs.blank(len(labels), count).classes
+        self.sums, self.seen = np.zeros(self.classes.shape), np.zeros(len(labels), dtype=np.int64)
 
     def add(self, index: Integers, probs: Floats) -> None:
         """One more (B, K) of the rows at ``index`` (B,), none of them twice."""
-        seen = self.seen[index][:, None]
-        self.mean.put(index, (self.mean.dense(index) * seen + probs) / (seen + 1), self.labels[index])
+        block = _spread(self.classes[index], self.sums[index], self.seen[index].astype(np.float64), self.count) + probs
+        kept = _kept(block, self.labels[index], self.classes.shape[1])
+        self.classes[index], self.sums[index] = kept, np.take_along_axis(block, kept, axis=1)
         self.seen[index] += 1
+
+    @property
+    def mean(self) -> Beliefs:
+        """Of the rows that something was said of."""
+        probs = self.sums / np.maximum(self.seen, 1)[:, None]
+        return Beliefs(self.classes, probs.astype(np.float32), self.count)
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """All that `restore` needs; not a copy."""
-        return {"classes": self.mean.classes, "probs": self.mean.probs, "seen": self.seen}
+        return {"classes": self.classes, "sums": self.sums, "seen": self.seen}
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Puts `state` back."""
-        self.mean.classes[:], self.mean.probs[:], self.seen[:] = (state[key] for key in ("classes", "probs", "seen"))
+        self.classes[:], self.sums[:], self.seen[:] = (state[key] for key in ("classes", "sums", "seen"))
 
 
 def blocks(rows: int, count: int) -> Iterator[slice]:
@@ -95,15 +101,27 @@ def blocks(rows: int, count: int) -> Iterator[slice]:
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
-def _kept(block: Floats, always: Integers, kept: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """(B, C) classes and probabilities, the likeliest first."""
-    count = block.shape[1]
-    top = (
-        np.argpartition(-block, kept - 1, axis=1)[:, :kept]
-        if kept < count
-        else np.tile(np.arange(count), (len(block), 1))
-    )
+def _rest(kept: Floats, total: Floats | float, count: int) -> Floats:
+    """(B,) what each class that is not kept has, where all classes have ``total``."""
+    rest: Floats = np.maximum(total - kept.sum(axis=1), 0.0) / max(count - kept.shape[1], 1)
+    return rest
+
+
+def _spread(classes: npt.NDArray[np.int32], kept: Floats, total: Floats | float, count: int) -> Floats:
+    """(B, K)."""
+    block = np.repeat(_rest(kept, total, count)[:, None], count, axis=1)
+    np.put_along_axis(block, classes.astype(np.int64), kept, axis=1)
+    return block
+
+
+def _kept(block: Floats, always: Integers, kept: int) -> Integers:
+    """(B, C) the classes of the largest numbers, the largest first; the last gives way to the one in ``always``."""
+    rows, count = block.shape
+    if kept < count:
+        top = np.argpartition(-block, kept - 1, axis=1)[:, :kept]
+    else:
+        top = np.tile(np.arange(count), (rows, 1))
     order = np.argsort(-np.take_along_axis(block, top, axis=1), axis=1, kind="stable")
     top = np.take_along_axis(top, order, axis=1)
     top[:, -1] = np.where((top == always[:, None]).any(axis=1), top[:, -1], always)
-    return top.astype(np.int32), np.take_along_axis(block, top, axis=1).astype(np.float32)
+    return top

@@ -108,20 +108,34 @@ def estimate_noise_rate(
     if not 0.0 < share <= 1.0:
         raise ValueError(f"share must lie in (0, 1], the part of each class that serves as anchors; received {share!r}")
     mean = epochs.mean(axis=0)
-    predicted = mean.argmax(axis=1)
-    agrees = (given == predicted).astype(np.float64)
     late = epochs[len(epochs) // 3 :].argmax(axis=2)  # epochs w > W/3, counted from 1
+    result = rate_of_predictions(mean.argmax(axis=1), mean.max(axis=1), late, given, mean.shape[1], share=share)
+    if not result.identifiable:
+        warnings.warn(doubt(result, mean.shape[1]), UserWarning, stacklevel=2)
+    return result
+
+
+def rate_of_predictions(
+    predicted: Integers, confidence: Floats, late: Integers, labels: Integers, k: int, *, share: float = 0.3
+) -> NoiseRate:
+    """`estimate_noise_rate` from what it reads off probabilities, which need not be kept for it; without its warning.
+
+    Args:
+        predicted: (N,) the class of the largest mean probability.
+        confidence: (N,) that probability.
+        late: (L, N) the likeliest class after each of the late epochs w > W/3.
+        labels: (N,) given.
+        k: The number of classes.
+        share: Of each predicted class that serves as anchors.
+    """
+    agrees = (labels == predicted).astype(np.float64)
     unstable = (late != predicted).mean(axis=0)
-    confidence, k = mean.max(axis=1), mean.shape[1]
     strictness = [
         _agreement(_anchors(confidence, predicted, k, min(part * share, 1.0)), predicted, agrees, unstable, k)
         for part in SHARES
     ]
     chosen = strictness[SHARES.index(1.0)]
-    result = _summary(chosen, _steady(strictness, chosen), 1 - float(agrees.mean()), len(agrees), k)
-    if not result.identifiable:
-        _warn(result, k)
-    return result
+    return _summary(chosen, _steady(strictness, chosen), 1 - float(agrees.mean()), len(agrees), k)
 
 
 class _Agreement(NamedTuple):
@@ -241,12 +255,11 @@ def _check_labels(labels: npt.ArrayLike | torch.Tensor, n: int, k: int) -> Integ
     return array.astype(np.int64)
 
 
-def _warn(result: NoiseRate, k: int) -> None:
-    warnings.warn(
+def doubt(result: NoiseRate, k: int) -> str:
+    """What to say where the rate is not identifiable."""
+    return (
         f"the noise rate cannot be told from these probabilities: the most confident predictions agree with "
         f"{result.agreement:.3f} of the labels, chance is {1 / k:.3f}; nearly all labels are wrong, or the network has "
         f"not learned. Its interval is [{result.low:.3f}, {result.high:.3f}]. Train longer or on more data, or give "
-        "the rate yourself.",
-        UserWarning,
-        stacklevel=3,
+        "the rate yourself."
     )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from antidote_learn.core.beliefs import MeanBeliefs, blocks
 from antidote_learn.core.losses.likelihood import cross_entropy
-from antidote_learn.core.rates import estimate_noise_rate
+from antidote_learn.core.rates import doubt, rate_of_predictions
+from antidote_learn.methods.base import Method
 from antidote_learn.methods.single import Single
 from antidote_learn.training.checkpoint import read_json, write_json
 from antidote_learn.training.evaluate import outputs
@@ -18,7 +20,6 @@ from antidote_learn.training.loop import Progress, Stage, Trainer
 
 WARM_UP = 6  # epochs
 MOST_SAMPLES = 20_000
-MOST_NUMBERS = 20_000_000  # probabilities that are kept for one epoch
 
 
 def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
@@ -31,15 +32,16 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
         found: dict[str, Any] = read_json(result)
         return found
     data, seed = trainer.data, trainer.settings.seed
-    count = min(trainer.samples, MOST_SAMPLES, max(MOST_NUMBERS // trainer.classes, 2))
+    count = min(trainer.samples, MOST_SAMPLES)
     index = np.random.default_rng([seed, 4]).permutation(trainer.samples)[:count]
     middle = count // 2
     first, second = index[:middle], index[middle:]
     files = [folder / "checkpoint" / f"half{number}.safetensors" for number in (1, 2)]
     judged = [_judged(trainer, 1, second, first, files[0]), _judged(trainer, 2, first, second, files[1])]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        estimate = estimate_noise_rate(np.concatenate([probs for probs, _ in judged], axis=1), data.labels[index])
+    predicted, confidence, late = (
+        np.concatenate(parts, axis=-1) for parts in zip(*(j[0] for j in judged), strict=True)
+    )
+    estimate = rate_of_predictions(predicted, confidence, late, data.labels[index], trainer.classes)
     record = {
         "rate": estimate.rate,
         "low": estimate.low,
@@ -49,7 +51,7 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
         "instability": estimate.instability,
         "steady": estimate.steady,
         "samples": count,
-        "warnings": [str(warning.message) for warning in caught],
+        "warnings": [] if estimate.identifiable else [doubt(estimate, trainer.classes)],
         "seconds": sum(seconds for _, seconds in judged),
     }
     if trainer.engine.rank == 0:
@@ -61,25 +63,57 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
 
 
 def _judged(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Path) -> tuple[Any, float]:
-    """(W, M, K) probabilities of the other half after every epoch of training on one's own, and the seconds it took."""
-    data, method = trainer.data, Single(cross_entropy)
+    """What a network that is trained on its own half says of the other one, and the seconds it took.
+
+    That is: the class of the largest mean probability over epochs (M,), that probability (M,), and the likeliest class
+    after each late epoch (L, M).
+    """
+    method, mean = Single(cross_entropy), MeanBeliefs(trainer.data.labels[other], trainer.classes)
 
     def judge(progress: Progress, record: dict[str, Any]) -> None:
+        likeliest = add_judgement(trainer, method, other, mean, progress)
+        progress.extra[f"likeliest{progress.epoch}"] = torch.from_numpy(likeliest)
+
+    name = f"noise rate, half {number} of 2"
+    stage = Stage(name, number, own, WARM_UP, _constant, checkpoint)
+    progress = trainer.fit(stage, method, judge)
+    restore_mean(mean, progress)
+    late = [progress.extra[f"likeliest{epoch + 1}"].numpy() for epoch in range(WARM_UP // 3, WARM_UP)]
+    said = (mean.classes[:, 0].astype(np.int64), mean.sums[:, 0] / WARM_UP, np.stack(late))
+    return said, sum(record["seconds"] for record in progress.records)
+
+
+def add_judgement(
+    trainer: Trainer, method: Method, index: NDArray[np.int64], mean: MeanBeliefs, progress: Progress
+) -> NDArray[np.int64]:
+    """Adds what the method says of the rows at ``index`` to their mean, which the checkpoint keeps in `Progress.extra`.
+
+    Returns:
+        (M,) the likeliest class of each row now.
+    """
+    restore_mean(mean, progress)
+    data, likeliest = trainer.data, np.empty(len(index), dtype=np.int64)
+    for rows in blocks(len(index), trainer.classes):
         logits = outputs(
             method.predict,
             data.rows,
             data.preparation,
             trainer.engine,
-            index=other,
+            index=index[rows],
             workers=trainer.settings.workers,
         )
-        progress.extra[f"probs{progress.epoch}"] = logits.softmax(dim=1)
+        probs = logits.softmax(dim=1).numpy()
+        likeliest[rows] = probs.argmax(axis=1)
+        mean.add(np.arange(rows.start, rows.stop), probs)
+    progress.extra |= {f"mean.{key}": torch.from_numpy(array) for key, array in mean.state().items()}
+    return likeliest
 
-    name = f"noise rate, half {number} of 2"
-    stage = Stage(name, number, own, WARM_UP, _constant, checkpoint)
-    progress = trainer.fit(stage, method, judge)
-    probs = torch.stack([progress.extra[f"probs{epoch + 1}"] for epoch in range(WARM_UP)]).numpy()
-    return probs, sum(record["seconds"] for record in progress.records)
+
+def restore_mean(mean: MeanBeliefs, progress: Progress) -> None:
+    """The mean as the checkpoint has it, where it has one."""
+    stored = {key: progress.extra[f"mean.{key}"].numpy() for key in mean.state() if f"mean.{key}" in progress.extra}
+    if stored:
+        mean.restore(stored)
 
 
 def _constant(u: float) -> float:

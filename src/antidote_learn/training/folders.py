@@ -47,8 +47,10 @@ def is_finished(folder: Path, spec: Any, reporter: Reporter, *, resume: bool, ro
     changed = differences(where, environment())
     if changed:
         reporter.note(f"continued in another environment, numbers may differ: {'; '.join(changed)}")
+    if (folder / "done").exists():
+        return True
     _make_rooms(folder, rooms)
-    return (folder / "done").exists()
+    return False
 
 
 def _make_rooms(folder: Path, rooms: tuple[str, ...]) -> None:

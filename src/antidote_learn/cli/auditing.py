@@ -1,0 +1,104 @@
+"""`antidote audit`: which labels are wrong, and a report for people."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from antidote_learn.cli import options as given
+from antidote_learn.cli.failures import failures
+
+if TYPE_CHECKING:
+    from antidote_learn.auditing.results import Audit
+
+SHOWN = ("n", "estimated_errors", "interval", "noise_rate", "flagged", "why_wide", "features", "out")
+WORST, PAIRS = 10, 5  # rows and pairs of classes in the report
+WIDTH = 100  # characters of a reason
+
+
+def audit(
+    data: given.Data,
+    label: given.Label = None,
+    text: given.Text = None,
+    image: given.Image = None,
+    text_features: given.TextFeatures = "tfidf",
+    max_flagged: Annotated[int | None, typer.Option(help="Flag at most so many rows.")] = None,
+    fdr: Annotated[float | None, typer.Option(help="Share of the flagged rows that may be right.")] = None,
+    noise: Annotated[str, typer.Option(help="Noise to add first, to try it out, e.g. symmetric:0.2.")] = "none",
+    noise_seed: Annotated[int | None, typer.Option(help="Seed of that noise (default: --seed).")] = None,
+    subset: Annotated[int | None, typer.Option(help="Audit so many rows.")] = None,
+    model: given.Model = None,
+    epochs: Annotated[int, typer.Option(help="Of each of the three robust trainings.")] = 10,
+    seed: Annotated[int, typer.Option(help="Seed of weights, halves and order.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="The audit's folder (default: a name under audits).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the audit in the folder.")] = False,
+    data_root: given.DataRoot = None,
+    download: given.Download = False,
+    strict: given.Strict = False,
+    quiet: given.Quiet = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Find which labels are wrong, and how many."""
+    with failures():
+        from antidote_learn.auditing.audits import audit as run
+        from antidote_learn.cli.reporters import reporter_for
+
+        found = run(
+            data,
+            label=label,
+            text=tuple(text or ()),
+            image=image,
+            text_features=text_features,
+            max_flagged=max_flagged,
+            fdr=fdr,
+            noise=noise,
+            noise_seed=noise_seed,
+            subset=subset,
+            model=model,
+            epochs=epochs,
+            seed=seed,
+            out=out or Path("audits") / (Path(data).stem or "data"),
+            resume=resume,
+            data_root=data_root,
+            download=download,
+            strict=strict,
+            reporter=reporter_for(quiet=quiet),
+        )
+    if as_json:
+        typer.echo(json.dumps({key: found.summary[key] for key in SHOWN}, indent=2))
+    else:
+        _report(found)
+
+
+def _report(found: "Audit") -> None:
+    summary, (low, high) = found.summary, found.interval
+    typer.echo(
+        f"{found.estimated_errors} of {summary['n']} labels look wrong ({100 * found.noise_rate:.1f} %), "
+        f"between {low} and {high}; {summary['flagged']} rows are flagged"
+    )
+    if summary["why_wide"]:
+        typer.echo(f"The interval is wide: {summary['why_wide']}.")
+    if summary["flagged"]:
+        typer.echo("\nThe worst rows:")
+        _print(found.table[found.table["is_label_issue"]].head(WORST), _row)
+    if summary["pairs"]:
+        typer.echo("\nThe most frequent mistakes:")
+        _print(found.by_pair.head(PAIRS), _pair)
+    typer.echo(f"\nLooked at: {summary['features']}.")
+    typer.echo(f"every row, the worst first: {Path(summary['out']) / 'issues.csv'}", err=True)
+
+
+def _print(table: Any, line: Any) -> None:
+    for row in table.to_dict("records"):
+        typer.echo(f"  {line(row)}")
+
+
+def _row(row: dict[str, Any]) -> str:
+    name = f", {row['file']}" if "file" in row else ""
+    reason = row["reason"] if len(row["reason"]) <= WIDTH else row["reason"][: WIDTH - 3] + "..."
+    return f"row {row['index']}{name}: labelled {row['given_label']}; {reason}"
+
+
+def _pair(row: dict[str, Any]) -> str:
+    return f"{row['predicted_label']} labelled as {row['given_label']}: {row['estimated_errors']} rows"
