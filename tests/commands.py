@@ -19,6 +19,7 @@ import torch
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
     [
+        "antidote_learn.auditing.audits",
         "antidote_learn.cli.reporters",
         "antidote_learn.training.predictions",
         "antidote_learn.training.runs",
@@ -28,6 +29,7 @@ SERVER.set_forkserver_preload(
         "tests.commands",
     ]
 )
+PROGRESS = ("noise rate,", "training:", "held-out predictions,", "all rows:", "note:")
 
 
 class Done(NamedTuple):
@@ -39,7 +41,7 @@ class Done(NamedTuple):
     def complaint(self) -> str:
         """The one line that is all a command says when it fails."""
         assert not self.out
-        lines = [line for line in self.err.splitlines() if not line.startswith(("noise rate,", "training:", "note:"))]
+        lines = [line for line in self.err.splitlines() if not line.startswith(PROGRESS)]
         assert len(lines) == 1, self.err
         return lines[0]
 

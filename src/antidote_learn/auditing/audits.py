@@ -89,6 +89,7 @@ class _Job:
     settings: Settings
     reporter: Reporter
     source: _Source
+    about: dict[str, Any]
     cut: dict[str, Any]
 
 
@@ -211,6 +212,12 @@ def audit(
         Settings(model=network, workers=WORKERS, **_of(spec, [f.name for f in fields(Settings)][1:-1])),
         reporter,
         _Source(names, same_rows(given), _files(arrays, given)),
+        {
+            "data": spec.data,
+            "noise": noise,
+            "features": described(given),
+            "out": None if out is None else str(Path(out).absolute()),
+        },
         {"max_flagged": max_flagged, "fdr": fdr},
     )
     if out is not None:
@@ -253,8 +260,7 @@ def _work(engine: Engine, job: _Job, folder: Path) -> Audit:
     if data.clean_labels is not None:
         extra["clean_label"] = names_array(source.names)[data.clean_labels]
     rows = Rows(data.labels, source.names, data.index, around, source.same, extra)
-    about = {"data": job.spec.data, "noise": job.spec.noise, "features": described(data), "out": str(folder)}
-    found = made_audit(rows, scores, rate["rate"], **job.cut, about=about)
+    found = made_audit(rows, scores, rate["rate"], **job.cut, about=job.about)
     write_audit(folder, found)
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
     shutil.rmtree(folder / "checkpoint")

@@ -14,13 +14,16 @@ from torch.nn.functional import adaptive_avg_pool2d
 
 from antidote_learn.auditing.neighbours import identical
 from antidote_learn.data.encoding import DenseRows, FeatureEncoding, Rows, SparseRows, TableEncoding
+from antidote_learn.data.labels import listed
 from antidote_learn.data.prepared import Prepared
 
 TEXT_WIDTH = 100  # numbers that a column of TF-IDF becomes
-MANY_COLUMNS = 16  # with so many or more that vary alike, they are pixels or an embedding
-ALIKE = 30.0  # ratio of deviations
+MANY_COLUMNS = 16  # of a table there are fewer, or they do not vary alike
+ALIKE = 10.0  # ratio of the quartiles of deviations, up to which they do
 SIDE = 16  # pixels of an image that is compared with others
 READ = 1024  # rows at a time
+
+_KINDS = {"text": f"text, TF-IDF in {TEXT_WIDTH} directions", "embedding": "text, embedded"}
 
 Numbers = NDArray[np.float32]
 
@@ -49,19 +52,28 @@ def same_rows(data: Prepared) -> NDArray[np.int64]:
 
 
 def described(data: Prepared) -> str:
-    """What the audit looked at, for the user."""
-    shape = data.encoding.shape
-    if len(shape) == 3:
-        return f"images of {shape[1]} x {shape[2]} pixels, by a network trained from scratch"
-    return f"{shape[0]} numbers a row"
+    """What the audit looks at, for the user; of the data as they were given."""
+    encoding = data.encoding
+    if isinstance(encoding, FeatureEncoding):
+        scale = "on one scale" if _vary_alike(encoding.std) else "standardised by column"
+        return f"{len(encoding.std)} numbers a row, {scale}"
+    if isinstance(encoding, TableEncoding):
+        names = [f"{column.name} ({_KINDS.get(column.kind, column.kind)})" for column in encoding.columns]
+        return f"columns {listed(names)}"
+    return f"images of {encoding.shape[1]} x {encoding.shape[2]} pixels, by networks trained from scratch"
+
+
+def _vary_alike(std: Numbers) -> bool:
+    """Whether columns are pixels or an embedding: many, with deviations of one order."""
+    std = std[std > 0]
+    return len(std) >= MANY_COLUMNS and bool(np.quantile(std, 0.75) <= ALIKE * np.quantile(std, 0.25))
 
 
 def _on_one_scale(rows: Rows, encoding: FeatureEncoding) -> Rows:
     """Columns that vary alike keep their own deviations; others, as of a table, have been standardised."""
-    std = encoding.std[encoding.std > 0]
-    if len(std) < MANY_COLUMNS or np.quantile(std, 0.9) > ALIKE * np.quantile(std, 0.1):
+    if not _vary_alike(encoding.std):
         return rows
-    scale = encoding.std / np.sqrt(np.mean(std.astype(np.float64) ** 2))
+    scale = encoding.std / np.sqrt(np.mean(encoding.std[encoding.std > 0].astype(np.float64) ** 2))
     whole = rows.take(np.arange(len(rows))).numpy()
     return DenseRows(whole * scale.astype(np.float32))
 
