@@ -12,7 +12,8 @@ from antidote_learn.auditing.neighbours import SMOOTHING, second_votes, votes
 from antidote_learn.auditing.transitions import Transition, estimate_transition
 from antidote_learn.core.beliefs import Beliefs, blocks
 
-FLOOR = 1e-4  # added to every probability that is pooled
+FLOOR = 1e-4  # added to every probability that is pooled, and with more than so many classes
+MANY = 100  # in all no more than with these
 TINY = 1e-12  # of classes that a row does not keep
 
 Floats = NDArray[np.float64]
@@ -55,8 +56,9 @@ def score(
 ) -> Scores:
     """Pools what is said of every row, and corrects it for how classes are mistaken for one another.
 
-    P_i ∝ exp(mean of log(S_i + 1e-4)) over the sources S; R_i(k) ∝ P_i(k) T[k, y_i]. Neighbours, where they are given,
-    are a source, and vote twice: with their labels, then with what is believed of them.
+    P_i ∝ exp(mean of log(S_i + 1e-4)) over the sources S (1e-2 / K with K > 100 classes); R_i(k) ∝ P_i(k) T[k, y_i].
+    Neighbours, where they are given, are a source, and vote twice: with their labels, then with what is believed of
+    them.
 
     Args:
         labels: (N,) given.
@@ -85,9 +87,9 @@ def _agreement(labels: Integers, around: Integers, count: int) -> Floats:
 
 def _pooled(labels: Integers, count: int, sources: Sequence[Callable[[slice], Floats]]) -> Beliefs:
     """The geometric mean of the sources."""
-    pool = Beliefs.blank(len(labels), count)
+    pool, floor = Beliefs.blank(len(labels), count), FLOOR * min(1.0, MANY / count)
     for rows in blocks(len(labels), count):
-        logs = [np.log(source(rows) + FLOOR) for source in sources]
+        logs = [np.log(source(rows) + floor) for source in sources]
         pool.put(rows, _normalised(np.mean(logs, axis=0)), labels[rows])
     return pool
 

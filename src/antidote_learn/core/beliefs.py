@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 KEPT = 32  # classes that a row keeps: with up to so many nothing is lost
 BLOCK = 2**20  # numbers of a block that is dense for a moment
@@ -116,12 +117,9 @@ def _spread(classes: npt.NDArray[np.int32], kept: Floats, total: Floats | float,
 
 def _kept(block: Floats, always: Integers, kept: int) -> Integers:
     """(B, C) the classes of the largest numbers, the largest first; the last gives way to the one in ``always``."""
-    rows, count = block.shape
-    if kept < count:
-        top = np.argpartition(-block, kept - 1, axis=1)[:, :kept]
+    if kept < block.shape[1]:
+        top = torch.from_numpy(block).topk(kept, dim=1).indices.numpy()  # several times faster than np.argpartition
     else:
-        top = np.tile(np.arange(count), (rows, 1))
-    order = np.argsort(-np.take_along_axis(block, top, axis=1), axis=1, kind="stable")
-    top = np.take_along_axis(top, order, axis=1)
+        top = np.argsort(-block, axis=1, kind="stable")
     top[:, -1] = np.where((top == always[:, None]).any(axis=1), top[:, -1], always)
     return top
