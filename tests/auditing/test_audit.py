@@ -99,7 +99,7 @@ def test_stages_are_told():
     listener = Listener()
     audit("iris", epochs=2, reporter=listener)
     assert [name.split(",")[0] for name in listener.stages] == [
-        *["noise rate"] * 2, *["held-out predictions"] * 2, "all rows", "nearest rows",
+        *["noise rate"] * 2, *["held-out predictions"] * 2, "all rows", "nearest rows", "scores",
     ]  # fmt: skip
 
 

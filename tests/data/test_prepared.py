@@ -48,6 +48,16 @@ def rows_of(found: Prepared) -> np.ndarray:
 # --- subset and hold-out ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("arrays", [PLAIN, WITH_TEST])
+def test_without_a_hold_out_every_given_sample_is_a_training_sample(arrays):
+    found = ready(arrays, hold_out=False)
+    np.testing.assert_array_equal(rows_of(found), np.arange(400))
+    np.testing.assert_array_equal(found.labels, LABELS)
+    assert len(found.test_rows) == len(found.test_labels) == 0
+    assert not found.held_out
+    assert fingerprint(found) == fingerprint(ready(arrays, hold_out=False))
+
+
 def test_without_options_the_data_is_what_was_given():
     found = ready(WITH_TEST)
     assert found.labels is LABELS

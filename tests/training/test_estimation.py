@@ -4,8 +4,10 @@ import json
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from antidote_learn.core.rates import estimate_noise_rate
 from antidote_learn.data.prepared import prepare
 from antidote_learn.data.sources import load_named
 from antidote_learn.training import estimation
@@ -164,3 +166,22 @@ def test_a_run_after_one_that_was_stopped_is_not_stopped():
         assert flag.value
     with gently():
         assert not interrupted()
+
+
+def test_nothing_is_lost_by_not_keeping_the_probabilities(tmp_path, monkeypatch):
+    """The record is that of `estimate_noise_rate` on all probabilities of all epochs, digit by digit."""
+    trainer, said = trainer_on("digits", "symmetric:0.3"), []
+    honest = estimation.outputs
+
+    def outputs(*args, index, **given):
+        logits = honest(*args, index=index, **given)
+        said.append((index, logits.softmax(dim=1).numpy()))
+        return logits
+
+    monkeypatch.setattr(estimation, "outputs", outputs)
+    found = estimated(trainer, folder_in(tmp_path))
+    first, second = (np.stack([probs for _, probs in said[part : part + WARM_UP]]) for part in (0, WARM_UP))
+    index = np.concatenate([said[0][0], said[WARM_UP][0]])
+    whole = estimate_noise_rate(np.concatenate([first, second], axis=1), trainer.data.labels[index])
+    assert (found["rate"], found["low"], found["high"]) == (whole.rate, whole.low, whole.high)
+    assert found["per_class"] == whole.per_class.tolist()

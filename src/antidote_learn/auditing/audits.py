@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -250,11 +250,11 @@ def _work(engine: Engine, job: _Job, folder: Path) -> Audit:
     for warning in rate["warnings"]:
         tell.note(warning)
     evidence = gather(trainer, folder, rate=rate["rate"], epochs=job.spec.epochs)
-    tell.stage("nearest rows", epochs=1, done=0)
-    around = nearest(compared(data), lambda done, total: _told(tell, done, total))
+    around = nearest(compared(data), _told(tell, "nearest rows"))
     trust = evidence.in_training.of(data.labels)
     said = (evidence.in_training, evidence.held_out)
-    scores = score(data.labels, len(data.classes), said=said, around=around, trust=trust)
+    told = _told(tell, "scores")
+    scores = score(data.labels, len(data.classes), said=said, around=around, trust=trust, told=told)
     source = job.source
     extra: dict[str, Any] = {"file": source.files} if source.files else {}
     if data.clean_labels is not None:
@@ -267,10 +267,16 @@ def _work(engine: Engine, job: _Job, folder: Path) -> Audit:
     return found
 
 
-def _told(reporter: Reporter, done: int, total: int) -> None:
-    reporter.step(epoch=0, samples=done, total=total)
-    if interrupted():
-        raise Interrupted
+def _told(reporter: Reporter, name: str) -> Callable[[int, int], None]:
+    """Progress of what is no training, and where it can be stopped."""
+    reporter.stage(name, epochs=1, done=0)
+
+    def told(done: int, total: int) -> None:
+        reporter.step(epoch=0, samples=done, total=total)
+        if interrupted():
+            raise Interrupted
+
+    return told
 
 
 def _files(arrays: Arrays, prepared: Prepared) -> list[str]:

@@ -48,7 +48,7 @@ def compared(data: Prepared) -> Numbers:
 
 def same_rows(data: Prepared) -> NDArray[np.int64]:
     """(N,) the same number for rows that are identical to the last bit, as the encoding sees them."""
-    return identical([data.rows.take(part).numpy() for part in _parts(len(data.rows))])
+    return identical(data.rows.take(part).numpy() for part in _parts(len(data.rows)))
 
 
 def described(data: Prepared) -> str:

@@ -18,6 +18,11 @@ TINY = 1e-12  # of classes that a row does not keep
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Told = Callable[[int, int], None]
+
+
+def _nobody(done: int, total: int) -> None:
+    """Nobody is told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +58,7 @@ def score(
     said: Sequence[Beliefs] = (),
     around: Integers | None = None,
     trust: Floats | None = None,
+    told: Told = _nobody,
 ) -> Scores:
     """Pools what is said of every row, and corrects it for how classes are mistaken for one another.
 
@@ -66,16 +72,16 @@ def score(
         said: Sources: held-out predictions, predictions in training.
         around: (N, m) the nearest rows.
         trust: (N,) how far the neighbours' labels are believed at first; None goes by their own neighbours.
+        told: Called with (rows done, N) in each of the two or four passes over the rows.
     """
+    others = [source.dense for source in said]
     if around is None:
-        return _posterior(labels, _pooled(labels, count, [source.dense for source in said]))
+        return _posterior(labels, _pooled(labels, count, others, told), told)
     weights = _agreement(labels, around, count) if trust is None else trust
-    first = _posterior(
-        labels,
-        _pooled(labels, count, [*(s.dense for s in said), lambda rows: votes(around[rows], labels, weights, count)]),
-    )
-    again = [*(s.dense for s in said), lambda rows: second_votes(around[rows], first.posterior)]
-    return _posterior(labels, _pooled(labels, count, again))
+    pool = _pooled(labels, count, [*others, lambda rows: votes(around[rows], labels, weights, count)], told)
+    first = _posterior(labels, pool, told).posterior
+    pool = _pooled(labels, count, [*others, lambda rows: second_votes(around[rows], first)], told)
+    return _posterior(labels, pool, told)
 
 
 def _agreement(labels: Integers, around: Integers, count: int) -> Floats:
@@ -85,16 +91,17 @@ def _agreement(labels: Integers, around: Integers, count: int) -> Floats:
     return share
 
 
-def _pooled(labels: Integers, count: int, sources: Sequence[Callable[[slice], Floats]]) -> Beliefs:
+def _pooled(labels: Integers, count: int, sources: Sequence[Callable[[slice], Floats]], told: Told) -> Beliefs:
     """The geometric mean of the sources."""
     pool, floor = Beliefs.blank(len(labels), count), FLOOR * min(1.0, MANY / count)
     for rows in blocks(len(labels), count):
         logs = [np.log(source(rows) + floor) for source in sources]
         pool.put(rows, _normalised(np.mean(logs, axis=0)), labels[rows])
+        told(rows.stop, len(labels))
     return pool
 
 
-def _posterior(labels: Integers, pool: Beliefs) -> Scores:
+def _posterior(labels: Integers, pool: Beliefs, told: Told) -> Scores:
     predicted, confidence = pool.classes[:, 0].astype(np.int64), pool.probs[:, 0].astype(np.float64)
     transition = estimate_transition(predicted, confidence, labels, pool.count)
     posterior, log_odds = Beliefs.blank(len(labels), pool.count), np.empty(len(labels))
@@ -103,6 +110,7 @@ def _posterior(labels: Integers, pool: Beliefs) -> Scores:
         logs = np.log(np.maximum(pool.dense(rows), TINY)) + np.log(transition.towards(given))
         posterior.put(rows, _normalised(logs), given)
         log_odds[rows] = _log_odds(logs, given)
+        told(rows.stop, len(labels))
     return Scores(posterior, log_odds, transition)
 
 
