@@ -120,10 +120,12 @@ def test_a_folder_of_images(tmp_path):
             pixels = rng.integers(0, 60, (8, 8, 3), dtype=np.uint8)
             pixels[..., k if i else 1 - k] += 180  # the first of each folder belongs to the other
             Image.fromarray(pixels).save(tmp_path / "images" / colour / f"{i:02}.png")
-    done = antidote("audit", tmp_path / "images", "--model", "mlp", "--out", tmp_path / "audit", "--json", "--quiet")
+    options = ("--model", "mlp", "--out", tmp_path / "audit", "--json", "--quiet")
+    done = antidote("audit", tmp_path / "images", *options)
     assert done.code == 0, done.err
     issues = pd.read_csv(tmp_path / "audit" / "issues.csv")
     assert set(issues["file"][:2]) == {"red/00.png", "green/00.png"}
+    assert (issues["file"].str.split("/").str[0] == issues["given_label"]).all()
 
 
 HOSTILE = {

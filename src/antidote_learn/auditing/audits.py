@@ -2,95 +2,39 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
 from antidote_learn._types import Arrays, ImageFiles
 from antidote_learn.auditing.counts import check_cut
-from antidote_learn.auditing.evidence import EPOCHS, gather
-from antidote_learn.auditing.features import compared, described, same_rows, with_audit_features
-from antidote_learn.auditing.neighbours import nearest
-from antidote_learn.auditing.results import Audit, cut_again, made_audit, read_audit, write_audit, write_issues
-from antidote_learn.auditing.scores import score
-from antidote_learn.auditing.tables import Rows, names_array
+from antidote_learn.auditing.evidence import EPOCHS
+from antidote_learn.auditing.features import described, with_audit_features
+from antidote_learn.auditing.job import AuditSpec, Job, work
+from antidote_learn.auditing.results import Audit, cut_again, read_audit, write_issues
 from antidote_learn.data.labels import as_numpy
 from antidote_learn.data.noise import parse_noise
 from antidote_learn.data.opening import open_data
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare
 from antidote_learn.data.sentences import check_text_features
 from antidote_learn.models import build_model, default_model
-from antidote_learn.training.checkpoint import locked, write_bytes
+from antidote_learn.training.checkpoint import locked
 from antidote_learn.training.engine import Engine
-from antidote_learn.training.estimation import estimated_rate
 from antidote_learn.training.folders import is_finished, make_folder
-from antidote_learn.training.interrupts import Interrupted, gently, interrupted
-from antidote_learn.training.loop import Settings, Trainer
+from antidote_learn.training.interrupts import gently
+from antidote_learn.training.loop import Settings
 from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.protocols import check_positive, chosen_protocol
+from antidote_learn.training.specs import shared
 
 BATCHES = 7  # in an epoch, where the batch stays between the next two
 SMALLEST_BATCH, LARGEST_BATCH = 16, 128
 FEWEST_ROWS = 20
 WORKERS = 2  # threads that decode image files
-
-
-@dataclass(frozen=True)
-class AuditSpec:
-    """All that determines the numbers of an audit."""
-
-    data: str
-    data_hash: str
-    classes: int
-    samples: int
-    subset: int | None
-    noise: str
-    noise_seed: int
-    text_features: str
-    model: str
-    optimizer: str
-    lr: float
-    momentum: float
-    nesterov: bool
-    weight_decay: float
-    warmup: float
-    clip: float
-    recipe: str
-    epochs: int
-    batch_size: int
-    seed: int
-    kind: ClassVar[str] = "audit"
-    article: ClassVar[str] = "an"
-
-
-@dataclass(frozen=True, eq=False)
-class _Source:
-    """What the table says of the rows beside scores: class names, which rows are identical, names of files."""
-
-    names: tuple[Any, ...]
-    same: NDArray[np.int64]
-    files: list[str]
-
-
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """An audit to carry out."""
-
-    spec: AuditSpec
-    data: Prepared
-    settings: Settings
-    reporter: Reporter
-    source: _Source
-    about: dict[str, Any]
-    cut: dict[str, Any]
 
 
 def audit(
@@ -169,6 +113,8 @@ def audit(
         download=download,
         strict=strict,
     )
+    if arrays.test_inputs is not None:
+        reporter.note(f"the test part of {arrays.name} is not audited")
     _, protocol = chosen_protocol(None, arrays, {"epochs": check_positive("epochs", epochs)})
     noise_seed = seed if noise_seed is None else noise_seed
     given = prepare(
@@ -201,24 +147,23 @@ def audit(
         model=network if isinstance(network, str) else f"{type(network).__name__} object",
         batch_size=min(max(rows // BATCHES, SMALLEST_BATCH), LARGEST_BATCH),
         seed=seed,
-        **_of(
-            protocol, ("optimizer", "lr", "momentum", "nesterov", "weight_decay", "warmup", "clip", "recipe", "epochs")
-        ),
+        **shared(protocol, AuditSpec, but=("model", "batch_size")),
     )
-    names = tuple(map(int, data.classes)) if _are_integers(y) else data.classes
-    job = _Job(
-        spec,
-        data,
-        Settings(model=network, workers=WORKERS, **_of(spec, [f.name for f in fields(Settings)][1:-1])),
-        reporter,
-        _Source(names, same_rows(given), _files(arrays, given)),
-        {
+    job = Job(
+        spec=spec,
+        given=given,
+        data=data,
+        names=tuple(map(int, data.classes)) if _are_integers(y) else data.classes,
+        files=_files(arrays, given),
+        settings=Settings(model=network, workers=WORKERS, **shared(spec, Settings, but=("model",))),
+        about={
             "data": spec.data,
             "noise": noise,
             "features": described(given),
             "out": None if out is None else str(Path(out).absolute()),
         },
-        {"max_flagged": max_flagged, "fdr": fdr},
+        cut={"max_flagged": max_flagged, "fdr": fdr},
+        reporter=reporter,
     )
     if out is not None:
         return _carried_out(job, Path(out).absolute(), resume=resume)
@@ -226,7 +171,7 @@ def audit(
         return _carried_out(job, Path(folder), resume=False)
 
 
-def _carried_out(job: _Job, folder: Path, *, resume: bool) -> Audit:
+def _carried_out(job: Job, folder: Path, *, resume: bool) -> Audit:
     """The audit in its folder, which is locked as long."""
     make_folder(folder)
     with locked(folder), gently():
@@ -235,60 +180,19 @@ def _carried_out(job: _Job, folder: Path, *, resume: bool) -> Audit:
             write_issues(folder, done)
             return done
         try:
-            return Engine().launch(_work, job, folder)  # type: ignore[no-any-return]
+            return Engine().launch(work, job, folder)  # type: ignore[no-any-return]
         finally:
             job.reporter.close()
-
-
-def _work(engine: Engine, job: _Job, folder: Path) -> Audit:
-    """From wherever the folder says that it stands."""
-    data, tell = job.data, job.reporter
-    for note in data.notes:
-        tell.note(note)
-    trainer = Trainer(engine, data, job.settings, tell)
-    rate = estimated_rate(trainer, folder)
-    for warning in rate["warnings"]:
-        tell.note(warning)
-    evidence = gather(trainer, folder, rate=rate["rate"], epochs=job.spec.epochs)
-    around = nearest(compared(data), _told(tell, "nearest rows"))
-    trust = evidence.in_training.of(data.labels)
-    said = (evidence.in_training, evidence.held_out)
-    told = _told(tell, "scores")
-    scores = score(data.labels, len(data.classes), said=said, around=around, trust=trust, told=told)
-    source = job.source
-    extra: dict[str, Any] = {"file": source.files} if source.files else {}
-    if data.clean_labels is not None:
-        extra["clean_label"] = names_array(source.names)[data.clean_labels]
-    rows = Rows(data.labels, source.names, data.index, around, source.same, extra)
-    found = made_audit(rows, scores, rate["rate"], **job.cut, about=job.about)
-    write_audit(folder, found)
-    write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
-    shutil.rmtree(folder / "checkpoint")
-    return found
-
-
-def _told(reporter: Reporter, name: str) -> Callable[[int, int], None]:
-    """Progress of what is no training, and where it can be stopped."""
-    reporter.stage(name, epochs=1, done=0)
-
-    def told(done: int, total: int) -> None:
-        reporter.step(epoch=0, samples=done, total=total)
-        if interrupted():
-            raise Interrupted
-
-    return told
 
 
 def _files(arrays: Arrays, prepared: Prepared) -> list[str]:
     """The names of image files, in the order of the rows; empty where there are none."""
     if not isinstance(arrays.inputs, ImageFiles):
         return []
-    places = {place: i for i, place in enumerate(prepared.index if arrays.positions is None else arrays.positions)}
-    return [arrays.inputs.names[places[place]] for place in prepared.index]
-
-
-def _of(record: Any, names: Sequence[str]) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in names}
+    names = arrays.inputs.names
+    places = range(len(names)) if arrays.positions is None else arrays.positions.tolist()
+    named = dict(zip(places, names, strict=True))
+    return [named[place] for place in prepared.index.tolist()]
 
 
 def _are_integers(y: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from antidote_learn.training.loop import Settings
 from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.protocols import check_positive, chosen_protocol
 from antidote_learn.training.results import Run
-from antidote_learn.training.specs import Spec
+from antidote_learn.training.specs import Spec, shared
 
 SMALLEST_BATCH = 16
 ROOMS = ("checkpoint", "model")
@@ -184,7 +183,7 @@ def train(
         protocol=name,
         model=network if isinstance(network, str) else f"{type(network).__name__} object",
         schedule_epochs=_schedule_epochs(name, schedule, settings),
-        **_shared(settings, Spec, but=("model", "batch_size")),
+        **shared(settings, Spec, but=("model", "batch_size")),
         batch_size=size,
         augment=augment,
         seed=seed,
@@ -206,7 +205,7 @@ def train(
         spec=spec,
         data=prepared,
         method=chosen,
-        settings=Settings(model=network, workers=workers, **_shared(spec, Settings, but=("model",))),
+        settings=Settings(model=network, workers=workers, **shared(spec, Settings, but=("model",))),
         reporter=reporter,
     )
     return _carried_out(job, engine, resume=resume, model=model if isinstance(model, nn.Module) else None)
@@ -244,12 +243,6 @@ def _carried_out(job: Job, engine: Engine, *, resume: bool, model: nn.Module | N
             return Run.read(folder, which="last", model=model)
         engine.launch(work, job)
     return Run.read(folder, which="last", model=model)
-
-
-def _shared(source: Any, target: Any, *, but: Sequence[str]) -> dict[str, Any]:
-    """What two records have in common, of the first."""
-    names = {field.name for field in fields(source)} & {field.name for field in fields(target)}
-    return {name: getattr(source, name) for name in sorted(names - set(but))}
 
 
 def _schedule_epochs(protocol: str, schedule: str | None, settings: Protocol) -> int:

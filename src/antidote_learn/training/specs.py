@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -90,3 +90,9 @@ def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[st
         for name in names
         if stored.get(name) != wanted.get(name)
     ]
+
+
+def shared(source: Any, target: Any, *, but: Sequence[str]) -> dict[str, Any]:
+    """What two records have in common, of the first."""
+    names = {field.name for field in fields(source)} & {field.name for field in fields(target)}
+    return {name: getattr(source, name) for name in sorted(names - set(but))}

@@ -1,0 +1,126 @@
+"""What an audit does in its folder: the noise rate, three robust trainings, neighbours, scores, tables."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from antidote_learn.auditing.evidence import gather
+from antidote_learn.auditing.features import compared, same_rows
+from antidote_learn.auditing.neighbours import nearest
+from antidote_learn.auditing.results import Audit, made_audit, write_audit
+from antidote_learn.auditing.scores import score
+from antidote_learn.auditing.tables import Rows, names_array
+from antidote_learn.data.prepared import Prepared
+from antidote_learn.training.checkpoint import write_bytes
+from antidote_learn.training.engine import Engine
+from antidote_learn.training.estimation import estimated_rate
+from antidote_learn.training.interrupts import Interrupted, interrupted
+from antidote_learn.training.loop import Settings, Trainer
+from antidote_learn.training.progress import Reporter
+
+
+@dataclass(frozen=True)
+class AuditSpec:
+    """All that determines the numbers of an audit."""
+
+    data: str
+    data_hash: str
+    classes: int
+    samples: int
+    subset: int | None
+    noise: str
+    noise_seed: int
+    text_features: str
+    model: str
+    optimizer: str
+    lr: float
+    momentum: float
+    nesterov: bool
+    weight_decay: float
+    warmup: float
+    clip: float
+    recipe: str
+    epochs: int
+    batch_size: int
+    seed: int
+    kind: ClassVar[str] = "audit"
+    article: ClassVar[str] = "an"
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """An audit to carry out.
+
+    Attributes:
+        spec: What determines it.
+        given: The data as they were given.
+        data: The same as the networks read them.
+        names: Of the classes, in the user's own type.
+        files: Names of image files, in the order of the rows; empty where there are none.
+        settings: Of the networks.
+        about: For the summary.
+        cut: Which rows to flag.
+        reporter: Who is told.
+    """
+
+    spec: AuditSpec
+    given: Prepared
+    data: Prepared
+    names: tuple[Any, ...]
+    files: list[str]
+    settings: Settings
+    about: dict[str, Any]
+    cut: dict[str, Any]
+    reporter: Reporter
+
+
+def work(engine: Engine, job: Job, folder: Path) -> Audit:
+    """The audit, from wherever the folder says that it stands."""
+    data, tell = job.data, job.reporter
+    for note in data.notes:
+        tell.note(note)
+    trainer = Trainer(engine, data, job.settings, tell)
+    rate = estimated_rate(trainer, folder)
+    for warning in rate["warnings"]:
+        tell.note(warning)
+    evidence = gather(trainer, folder, rate=rate["rate"], epochs=job.spec.epochs)
+    around = nearest(compared(data), _told(tell, "nearest rows"))
+    scores = score(
+        data.labels,
+        len(data.classes),
+        said=(evidence.in_training, evidence.held_out),
+        around=around,
+        trust=evidence.in_training.of(data.labels),
+        told=_told(tell, "scores"),
+    )
+    rows = Rows(data.labels, job.names, data.index, around, same_rows(job.given), _extra(job))
+    found = made_audit(rows, scores, rate["rate"], **job.cut, about=job.about)
+    write_audit(folder, found)
+    write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
+    shutil.rmtree(folder / "checkpoint")
+    return found
+
+
+def _extra(job: Job) -> dict[str, Any]:
+    """Further columns of the table."""
+    extra: dict[str, Any] = {"file": job.files} if job.files else {}
+    if job.data.clean_labels is not None:
+        extra["clean_label"] = names_array(job.names)[job.data.clean_labels]
+    return extra
+
+
+def _told(reporter: Reporter, name: str) -> Callable[[int, int], None]:
+    """Progress of what is no training, and where it can be stopped."""
+    reporter.stage(name, epochs=1, done=0)
+
+    def told(done: int, total: int) -> None:
+        reporter.step(epoch=0, samples=done, total=total)
+        if interrupted():
+            raise Interrupted
+
+    return told
