@@ -82,12 +82,15 @@ _ROBUST_NEEDS = {
 }
 _ROBUST = "(name, *, weight=None, ignore_index=-100, label_smoothing=0.0, reduction='mean')"
 
-_RELAX = "(losses, {}, *, kappa=0.0, divergence=<divergence kl>, base_weight=None)"
+_RELAX = "(losses, {}, *, kappa=0.0, divergence=<divergence kl>, base_weight=None{})"
 _RELAX_NEEDS = {"losses": _LOSSES, "kappa": _KAPPA, "divergence": _DIVERGENCE, "base_weight": _MEASURE}
 
 FUNCTIONS = {
-    "relax": Entry(_RELAX.format("delta"), {"delta": _DELTA, **_RELAX_NEEDS}),
-    "relax_penalized": Entry(_RELAX.format("penalty"), {"penalty": _PENALTY, **_RELAX_NEEDS}),
+    "relax": Entry(
+        _RELAX.format("delta", ", groups=None"),
+        {"delta": _DELTA, **_RELAX_NEEDS, "groups": "no class is forgotten for another: each keeps its mass"},
+    ),
+    "relax_penalized": Entry(_RELAX.format("penalty", ""), {"penalty": _PENALTY, **_RELAX_NEEDS}),
     "dual_objective": Entry(
         "(losses, lam, rho=None, *, delta, kappa=0.0, divergence=<divergence kl>)",
         {
