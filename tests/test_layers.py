@@ -44,7 +44,7 @@ INSIDE = {
         "weighing", "envelope", "fused", "relaxation", "conjugates", "rates", "losses.classes", "losses.likelihood",
         "losses.bounded", "losses.asymmetric", "losses.contrast", "losses.__init__", "losses.naming",
     ),
-    "nn": ("distributed", "elements", "robust", "antidote", "accumulation", "variants"),
+    "nn": ("distributed", "elements", "robust", "objective", "antidote", "accumulation", "dataset", "variants"),
 }  # fmt: skip
 
 NUMERICS = {"torch", "numpy"}

@@ -18,6 +18,7 @@ from torch import Tensor
 from antidote_learn.core.arrays import CHUNK, DeviceSample, HostSample, Scalar, Terms, raised, tilt
 
 FEW = 1 << 16  # labels up to this, or the number of samples, are looked up in a table and not sorted
+HELD = 64 * CHUNK  # samples up to which the shifted losses are kept, and not made anew at every visit
 ROWS_A_GROUP = 32  # that a thinned sample needs on average, to be a picture of the whole
 
 
@@ -75,12 +76,17 @@ class GroupedHostSample(HostSample):
         np.minimum.at(low, labels, losses)
         self.losses, self.mass, self.low, self.size = losses, mass, low.astype(np.float64), losses.size
         self.labels, self.norm, self.shares = labels, norm, shares
+        self._held = self._shifted(slice(None)) if self.size <= HELD else None
+
+    def _shifted(self, part: slice) -> Any:
+        return self.losses[part] - self.low[self.labels[part]]
 
     def _read(self) -> Iterator[tuple[Any, Any, slice]]:
         step = max(CHUNK, self.norm.size)
         for start in range(0, self.size, step):
             part = slice(start, start + step)
-            yield self.losses[part] - self.low[self.labels[part]], None if self.mass is None else self.mass[part], part
+            x = self._shifted(part) if self._held is None else self._held[part]
+            yield x, None if self.mass is None else self.mass[part], part
 
     def integrate(self, terms: Terms) -> list[Any]:
         """(G,) for every array that ``terms`` gives: its integral, times its power of the loss, under each P_g."""
