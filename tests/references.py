@@ -44,12 +44,24 @@ def divergence_expression(name: str, q: Any, p: Array) -> Any:
     return (cp.sum(cp.multiply(p ** (1 - a), cp.power(q, a))) - 1) / (a * (a - 1))
 
 
-def primal(losses: Array, delta: float, kappa: float, name: str, mass: Array | None = None) -> tuple[float, Array]:
-    """(optimum, distribution) of min E_Q[L] + kappa D_f(Q || P), D_f(Q || P) <= delta, by an interior-point solver."""
+def primal(
+    losses: Array,
+    delta: float,
+    kappa: float,
+    name: str,
+    mass: Array | None = None,
+    groups: npt.NDArray[np.int64] | None = None,
+) -> tuple[float, Array]:
+    """(optimum, distribution) of min E_Q[L] + kappa D_f(Q || P), D_f(Q || P) <= delta, by an interior-point solver.
+
+    With groups also Q(g) = P(g) for each of them.
+    """
     p = np.full(losses.size, 1 / losses.size) if mass is None else mass / mass.sum()
     q = cp.Variable(losses.size, nonneg=True)
     divergence = divergence_expression(name, q, p)
-    problem = cp.Problem(cp.Minimize(losses @ q + kappa * divergence), [cp.sum(q) == 1, divergence <= delta])
+    groups = np.zeros(losses.size, dtype=np.int64) if groups is None else groups
+    kept = [cp.sum(q[groups == g]) == p[groups == g].sum() for g in np.unique(groups)]
+    problem = cp.Problem(cp.Minimize(losses @ q + kappa * divergence), [*kept, divergence <= delta])
     problem.solve(solver=cp.CLARABEL)
     return float(problem.value), np.clip(q.value, 0, None)
 
@@ -63,6 +75,27 @@ def kl_temperature(losses: Array, delta: float) -> float:
         return float(sum(v * math.log(v * losses.size) for v in q if v > 0)) - delta
 
     return math.exp(brentq(gap, -30, 30, xtol=1e-14, rtol=1e-14))
+
+
+def grouped_kl(losses: Array, mass: Array, groups: npt.NDArray[np.int64], t: float) -> tuple[Array, float]:
+    """(dQ/dP, KL(Q || P)) at a temperature, a loop over groups: in each exp(-L/t) over its mean."""
+    ratio, divergence, p = np.zeros_like(losses), 0.0, mass / mass.sum()
+    for g in np.unique(groups):
+        own = groups == g
+        if p[own].sum() == 0:
+            continue
+        tilted = np.exp(-(losses[own] - losses[own & (mass > 0)].min()) / t) * (mass[own] > 0)
+        ratio[own] = tilted * p[own].sum() / (tilted @ p[own])
+        q = ratio[own] * p[own]
+        divergence += float(np.sum(q * np.log(np.where(q > 0, ratio[own], 1.0))))
+    return ratio, divergence
+
+
+def grouped_temperature(losses: Array, mass: Array, groups: npt.NDArray[np.int64], delta: float) -> float:
+    """The root of sum_g p_g KL_g(t) = delta by SciPy's Brent, in log t."""
+    return math.exp(
+        brentq(lambda s: grouped_kl(losses, mass, groups, math.exp(s))[1] - delta, -12, 30, xtol=1e-14, rtol=1e-14)
+    )
 
 
 def central_difference(function: Callable[[Array], float], x: Array, step: float = 1e-6) -> Array:

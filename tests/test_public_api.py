@@ -34,6 +34,7 @@ PUBLIC_NAMES = {
     "Arrays": "train on data of any origin, with the truth and a test set beside it",
     "Audit": "annotate what audit returns",
     "CHI2": "forget a sample completely, by name of a record",
+    "DatasetAntidoteLoss": "decide over the whole data set, not in each batch, what to forget",
     "Divergence": "say what a divergence is, in annotations and for one's own",
     "HELLINGER": "a bounded divergence",
     "JS": "a bounded, symmetric divergence",
@@ -87,12 +88,15 @@ _ROBUST_NEEDS = {
 }
 _ROBUST = "(name, *, weight=None, ignore_index=-100, label_smoothing=0.0, reduction='mean')"
 
-_RELAX = "(losses, {}, *, kappa=0.0, divergence=<divergence kl>, base_weight=None)"
+_RELAX = "(losses, {}, *, kappa=0.0, divergence=<divergence kl>, base_weight=None{})"
 _RELAX_NEEDS = {"losses": _LOSSES, "kappa": _KAPPA, "divergence": _DIVERGENCE, "base_weight": _MEASURE}
 
 FUNCTIONS = {
-    "relax": Entry(_RELAX.format("delta"), {"delta": _DELTA, **_RELAX_NEEDS}),
-    "relax_penalized": Entry(_RELAX.format("penalty"), {"penalty": _PENALTY, **_RELAX_NEEDS}),
+    "relax": Entry(
+        _RELAX.format("delta", ", groups=None"),
+        {"delta": _DELTA, **_RELAX_NEEDS, "groups": "no class is forgotten for another: each keeps its mass"},
+    ),
+    "relax_penalized": Entry(_RELAX.format("penalty", ""), {"penalty": _PENALTY, **_RELAX_NEEDS}),
     "dual_objective": Entry(
         "(losses, lam, rho=None, *, delta, kappa=0.0, divergence=<divergence kl>)",
         {
@@ -150,6 +154,23 @@ FUNCTIONS = {
             "penalty": _PENALTY,
             "kappa": _KAPPA,
             "divergence": _DIVERGENCE,
+            "base_loss": _BASE_LOSS,
+            "weight": _CLASS_WEIGHT,
+            "ignore_index": _IGNORE,
+            "label_smoothing": _SMOOTHING,
+            "reduction": "as in torch, for loops that reduce or log by themselves",
+            "process_group": "right gradients under DDP; another group under tensor parallelism; none on request",
+        },
+    ),
+    "DatasetAntidoteLoss": Entry(
+        "(num_samples, *, delta=None, noise_rate=None, kappa=0.05, class_fair=True, base_loss='ce', weight=None, "
+        "ignore_index=-100, label_smoothing=0.0, reduction='mean', process_group='auto')",
+        {
+            "num_samples": "room to remember every sample",
+            "delta": _DELTA,
+            "noise_rate": "say how many labels are wrong, and nothing else",
+            "kappa": _KAPPA,
+            "class_fair": "targets without classes, and classes whose labels are not equally wrong",
             "base_loss": _BASE_LOSS,
             "weight": _CLASS_WEIGHT,
             "ignore_index": _IGNORE,
@@ -286,6 +307,18 @@ FUNCTIONS = {
     "AntidoteLoss.forward": Entry(
         "(self, input, target, *, sample_weight=None)", {"input": _INPUT, "target": _TARGET, "sample_weight": _MEASURE}
     ),
+    "DatasetAntidoteLoss.forward": Entry(
+        "(self, input, target, *, index=None, sample_weight=None)",
+        {
+            "input": _INPUT,
+            "target": _TARGET,
+            "index": "say which samples the batch holds; not needed in evaluation",
+            "sample_weight": _MEASURE,
+        },
+    ),
+    "DatasetAntidoteLoss.set_progress": Entry(
+        "(self, progress)", {"progress": "a budget that grows while the network is new"}
+    ),
     "AntidoteLoss.relax": Entry(
         "(self, losses, *, sample_weight=None)", {"losses": _LOSSES, "sample_weight": _MEASURE}
     ),
@@ -353,6 +386,9 @@ VARIANTS = {
 
 MEMBERS = {
     "AntidoteLoss": {"forward", "relax", "last", "elements", "weigh", "remember", "extra_repr"},
+    "DatasetAntidoteLoss": {
+        "forward", "set_progress", "last", "elements", "remember", "get_extra_state", "set_extra_state", "extra_repr",
+    },
     "RobustLoss": {"forward", "extra_repr"},
     "Relaxed": {
         "value", "weights", "lam", "rho", "achieved", "delta", "status", "divergence", "residual", "r_max", "threshold",
@@ -502,7 +538,8 @@ def test_every_variant_is_in_the_snapshot_and_not_at_the_top():
 @pytest.mark.parametrize("name", MEMBERS)
 def test_members_of_a_class(name):
     owner = getattr(antidote_learn, name)
-    own = {member for member in vars(owner) if not member.startswith("_")}
+    ours = [base for base in owner.__mro__ if base.__module__.startswith("antidote_learn")]
+    own = {member for base in ours for member in vars(base) if not member.startswith("_")}
     own |= set(getattr(owner, "__dataclass_fields__", ()))
     assert own - {"weight"} == MEMBERS[name]  # AntidoteLoss annotates its buffer
 

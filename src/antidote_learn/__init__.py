@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from antidote_learn.data.noise import inject as inject
     from antidote_learn.nn.accumulation import accumulate as accumulate
     from antidote_learn.nn.antidote import AntidoteLoss as AntidoteLoss
+    from antidote_learn.nn.dataset import DatasetAntidoteLoss as DatasetAntidoteLoss
     from antidote_learn.nn.robust import RobustLoss as RobustLoss
     from antidote_learn.registry import loss as loss
     from antidote_learn.training.results import Run as Run
@@ -47,6 +48,7 @@ _HOME = {
     "Arrays": "_types",
     "Audit": "auditing.results",
     "CHI2": "core.divergences",
+    "DatasetAntidoteLoss": "nn.dataset",
     "Divergence": "core.divergences",
     "HELLINGER": "core.divergences",
     "JS": "core.divergences",

@@ -35,3 +35,12 @@ def check_measure(measure: Tensor, losses: Tensor, name: str = "base_weight") ->
         raise ValueError(f"{name} must be a tensor of the losses' shape {tuple(losses.shape)}, got {kind}")
     if measure.dtype == torch.bool or measure.is_complex():
         raise ValueError(f"{name} must hold real numbers >= 0, got {measure.dtype}")
+
+
+def check_groups(groups: Tensor, losses: Tensor) -> None:
+    """An integer for each loss."""
+    if not isinstance(groups, Tensor) or groups.shape != losses.shape:
+        kind = f"shape {tuple(groups.shape)}" if isinstance(groups, Tensor) else type(groups).__name__
+        raise ValueError(f"groups must be a tensor of the losses' shape {tuple(losses.shape)}, got {kind}")
+    if groups.is_floating_point() or groups.is_complex() or groups.dtype == torch.bool:
+        raise ValueError(f"groups must hold whole numbers, one group each; got {groups.dtype}: use groups.long()")

@@ -23,6 +23,7 @@ class Sample(Protocol):
     """Shifted losses under a reference measure, with the arithmetic that belongs to where they are."""
 
     eager: bool
+    grouped: bool  # whether integrals are taken within groups, an array of one number each (see `groups`)
     size: int
     streamed: bool  # whether the losses are read anew at every visit
     eps: float  # the unit of the last place
@@ -57,6 +58,12 @@ class Sample(Protocol):
 
     def stop(self, condition: Any) -> bool:
         """Whether a loop may end here."""
+
+    def at(self, values: Any) -> Any:
+        """What is known of every group, for every row; without groups the number itself."""
+
+    def total(self, values: Any) -> Scalar:
+        """What is known of every group, added up by their masses; without groups the number itself."""
 
 
 CHUNK = 8192  # fits the cache, and stays below the size from which BLAS starts threads
@@ -100,11 +107,14 @@ def _powers(x: Any, mass: Any) -> Any:
     return powers
 
 
-def _raised(xp: Any, x: Any) -> tuple[tuple[Any, int], ...]:
+def raised(xp: Any, x: Any) -> tuple[tuple[Any, int], ...]:
+    """The first three powers."""
     return (x, 0), (x, 1), (x, 2)
 
 
-def _tilt(back: Scalar) -> Terms:
+def tilt(back: Scalar) -> Terms:
+    """With g = exp(back x): g - 1, g x, g x^2 and g x^3."""
+
     def terms(xp: Any, x: Any) -> tuple[tuple[Any, int], ...]:
         e = xp.expm1(x * back)
         g = e + 1.0
@@ -115,7 +125,7 @@ def _tilt(back: Scalar) -> Terms:
 
 
 def _tilted_sums(x: Any, mass: Any, back: float) -> tuple[float, float, float, float]:
-    """`_tilt` summed over a chunk, with one array beside it."""
+    """`tilt` summed over a chunk, with one array beside it."""
     g = x * back
     np.expm1(g, g)
     z_minus_one = _dot(g, x, 0, mass)
@@ -132,14 +142,16 @@ def _tilted_sums(x: Any, mass: Any, back: float) -> tuple[float, float, float, f
 class HostSample:
     """Losses shifted to minimum 0 under a measure ``mass``, both NumPy; large ones are visited a chunk at a time."""
 
-    eager, eps, tiny = True, float(np.finfo(np.float64).eps), 1e-300
-    exp, log, log1p = staticmethod(math.exp), staticmethod(math.log), staticmethod(math.log1p)
+    eager, grouped, eps, tiny = True, False, float(np.finfo(np.float64).eps), 1e-300
+    exp, log = staticmethod(math.exp), staticmethod(math.log)
+    log1p: Any = staticmethod(math.log1p)
     # Built-in functions: a Python frame for each would take as long as the arithmetic.
     at_least = staticmethod(max)  # gives its first argument unless the second is larger, which NaN never is
     scalar, stop = staticmethod(float), staticmethod(bool)
 
-    def __init__(self, losses: np.ndarray[Any, Any], mass: np.ndarray[Any, Any] | None, low: float) -> None:
+    def __init__(self, losses: np.ndarray[Any, Any], mass: np.ndarray[Any, Any] | None, low: Any) -> None:
         self.losses, self.mass, self.low, self.size = losses, mass, low, losses.size
+        self.norm: Any = float(losses.size) if mass is None else 1.0  # what a sum is divided by, to be an integral
         self.streamed = losses.size > CHUNK
         if not self.streamed:
             self._x = np.subtract(losses, low, dtype=np.float64)
@@ -169,13 +181,12 @@ class HostSample:
 
     def _total(self, sums: Iterable[Iterable[float]]) -> list[float]:
         """The integrals, from the sums over every chunk."""
-        scale = self.size if self.mass is None else 1.0
-        return [math.fsum(column) / scale for column in zip(*sums, strict=True)]
+        return [math.fsum(column) / self.norm for column in zip(*sums, strict=True)]
 
     def moments(self) -> tuple[float, float, float]:
         """The integrals of x, x^2 and x^3."""
         if self.streamed:
-            return tuple(self.integrate(_raised))  # type: ignore[return-value]
+            return tuple(self.integrate(raised))  # type: ignore[return-value]
         return self._powers.dot(ones(self.size)).tolist()  # type: ignore[no-any-return]
 
     def tilted(self, back: float) -> tuple[float, float, float, float]:
@@ -205,12 +216,28 @@ class HostSample:
         """The shifted loss nearest to a number."""
         return min((float(part[np.abs(part - x).argmin()]) for part, _, _ in self.chunks()), key=lambda y: abs(y - x))
 
-    def thinned(self, size: int) -> HostSample:
-        """Every k-th sample, about ``size`` of them, as a cheap picture of the whole."""
+    def thinned(self, size: int) -> HostSample | None:
+        """Every k-th sample, about ``size`` of them, as a cheap picture of the whole; None where it would be none."""
         step = -(-self.size // size)
         losses = self.losses[::step]
         mass = None if self.mass is None else self.mass[::step] * (self.mass.sum() / self.mass[::step].sum())
         return HostSample(losses, mass, float(losses.min()))
+
+    def largest(self) -> float:
+        """The largest shifted loss."""
+        return float(self.losses.max()) - float(self.low)
+
+    def at(self, values: Any, part: slice = slice(None)) -> Any:
+        """What is known of every group, for the rows of a chunk; without groups the number itself."""
+        return values
+
+    def summed(self, array: Any, part: slice) -> Any:
+        """The sum over the rows of a chunk."""
+        return float(array.dot(ones(array.size)))
+
+    def total(self, values: Any) -> Any:
+        """What is known of every group, added up by their masses; without groups the number itself."""
+        return values
 
     @staticmethod
     def select(condition: bool, yes: float, no: float) -> float:
@@ -226,7 +253,7 @@ class HostSample:
 class DeviceSample:
     """The same in torch, with no host synchronisation; loops never stop early."""
 
-    eager, streamed = False, False
+    eager, grouped, streamed = False, False, False
     exp, log, log1p = staticmethod(torch.exp), staticmethod(torch.log), staticmethod(torch.log1p)
 
     def __init__(self, x: torch.Tensor, mass: torch.Tensor) -> None:
@@ -241,16 +268,28 @@ class DeviceSample:
 
     def moments(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The integrals of x, x^2 and x^3."""
-        return tuple(self.integrate(_raised))  # type: ignore[return-value]
+        return tuple(self.integrate(raised))  # type: ignore[return-value]
 
     def tilted(self, back: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """With g = exp(back x): the integrals of g - 1, g x, g x^2 and g x^3; of several ``back`` (G,) each (G,)."""
-        return tuple(self.integrate(_tilt(back.unsqueeze(-1) if back.dim() else back)))  # type: ignore[return-value]
+        return tuple(self.integrate(tilt(back.unsqueeze(-1) if back.dim() else back)))  # type: ignore[return-value]
 
     def smallest_positive(self) -> torch.Tensor:
         """The smallest shifted loss that is not zero."""
         least = torch.where(self.x > 0, self.x, math.inf).min()
         return torch.where(torch.isinf(least), 1.0, least)
+
+    def share(self, mass: torch.Tensor) -> torch.Tensor:
+        """The share of P that a part of its mass is; in groups, of each."""
+        return mass.sum()
+
+    def at(self, values: torch.Tensor) -> torch.Tensor:
+        """What is known of every group, for every row; without groups the number itself."""
+        return values
+
+    def total(self, values: torch.Tensor) -> torch.Tensor:
+        """What is known of every group, added up by their masses; without groups the number itself."""
+        return values
 
     @staticmethod
     def at_least(bound: Scalar, x: torch.Tensor) -> torch.Tensor:

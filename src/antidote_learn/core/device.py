@@ -12,6 +12,7 @@ from antidote_learn._types import Status
 from antidote_learn.core.arrays import DeviceSample
 from antidote_learn.core.budgets import ONE_MINUS, budget_of, penalty_value
 from antidote_learn.core.divergences import KL, Divergence
+from antidote_learn.core.groups import in_groups_on_device
 from antidote_learn.core.outcomes import (
     ACCURACY,
     NEGLIGIBLE,
@@ -28,7 +29,13 @@ from antidote_learn.core.solvers import solve_budget, solve_penalty
 
 
 def weigh_on_device(
-    losses: Tensor, f: Divergence, kappa: float, delta: float | None, penalty: float | None, measure: Tensor | None
+    losses: Tensor,
+    f: Divergence,
+    kappa: float,
+    delta: float | None,
+    penalty: float | None,
+    measure: Tensor | None,
+    groups: Tensor | None = None,
 ) -> Weighing:
     """Weighs without a host synchronisation; NaN goes through to the value, and the status says so."""
     exact = torch.float32 if losses.device.type == "mps" else torch.float64
@@ -38,15 +45,18 @@ def weigh_on_device(
         whole = torch.where(total > 0.0, measure.to(exact) / torch.where(total > 0.0, total, 1.0), 0.0)
     present = whole > 0.0
     finite = present & torch.isfinite(values)
-    low = torch.where(finite, values, math.inf).amin()
-    low = torch.where(torch.isfinite(low), low, 0.0)
-    sample = DeviceSample(torch.where(finite, values - low, 0.0), torch.where(finite, whole, 0.0))
-    missing = torch.where(present & ~finite, whole, 0.0).sum()
-    tied = torch.where(finite & (values == low), whole, 0.0).sum()
+    if groups is None:
+        low = torch.where(finite, values, math.inf).amin()
+        lows = low = torch.where(torch.isfinite(low), low, 0.0)
+        sample = DeviceSample(torch.where(finite, values - low, 0.0), torch.where(finite, whole, 0.0))
+    else:
+        sample, low, lows = in_groups_on_device(values, whole, finite, groups)
+    missing = sample.share(torch.where(present & ~finite, whole, 0.0))
+    tied = sample.share(torch.where(finite & (values == lows), whole, 0.0))
     largest = sample.at_least(sample.tiny, sample.x.max())
     problem = Problem(sample, f, kappa, largest, missing, sample.at_least(sample.tiny, tied))
     solved = _penalised(problem, sample.x, low, penalty) if delta is None else _budgeted(problem, sample.x, low, delta)
-    cost = _cost(f, missing)
+    cost = sample.total(_cost(f, missing))
     solved = _where(sample.x.max() <= NEGLIGIBLE, _constant(problem, sample.x, low, cost, delta, penalty), solved)
     beyond = ~finite.any() if delta is None else ~finite.any() | (cost > delta * (1.0 + SLACK))
     solved = _where(beyond, _alike(sample.x, f, Status.INFINITE, math.inf, delta), solved)
@@ -113,7 +123,7 @@ def _constant(
     if penalty is not None:
         raw["r_max"] = missing
         constant = constant + penalty_value(penalty, missing)
-    return Solved(torch.ones_like(x) / problem.tied, constant, status, raw)
+    return Solved(torch.ones_like(x) / problem.sample.at(problem.tied), constant, status, raw)
 
 
 def _penalised(problem: Problem, x: Tensor, low: Tensor, penalty: float | None) -> Solved:
@@ -129,23 +139,23 @@ def _penalised(problem: Problem, x: Tensor, low: Tensor, penalty: float | None) 
 
 
 def _budgeted(problem: Problem, x: Tensor, low: Tensor, delta: float) -> Solved:
-    f, kappa = problem.divergence, problem.kappa
+    sample, f, kappa = problem.sample, problem.divergence, problem.kappa
     if delta == 0.0:
         status = torch.full_like(low, int(Status.PLAIN), dtype=torch.int64)
         raw = _numbers(x, f, math.inf, math.nan, 0.0, 0.0, math.inf)
         return Solved(torch.ones_like(x), torch.zeros_like(low), status, raw)
-    point = solve_budget(problem, delta, _cost(f, problem.missing))
+    point = solve_budget(problem, delta, sample.total(_cost(f, problem.missing)))
     slack = on_floor(point.t, kappa)
     raw = solution(problem, torch.where(slack, 0.0, point.t - kappa), point, low, delta)
     off = (raw["achieved"] - delta).abs() > ACCURACY * delta
     status = torch.where(slack, int(Status.FLOOR), torch.where(off, int(Status.INACCURATE), int(Status.BUDGET)))
     numbers = _numbers(x, f, raw["lam"], point.nu * point.t - low, raw["achieved"], delta, raw["threshold"])
-    solved = Solved(ratio_at(f, x, point), kappa * raw["achieved"], status, numbers)
+    solved = Solved(ratio_at(f, x, point._replace(nu=sample.at(point.nu))), kappa * raw["achieved"], status, numbers)
     if kappa > 0.0 or math.isinf(f.f_zero):
         return solved
-    most = budget_of(f, 1.0 - problem.tied)
+    most = sample.total(budget_of(f, 1.0 - problem.tied))
     limit = Solved(
-        (x <= 0.0) / problem.tied,
+        (x <= 0.0) / sample.at(problem.tied),
         torch.zeros_like(low),
         torch.full_like(low, int(Status.LIMIT), dtype=torch.int64),
         _numbers(x, f, 0.0, -low, most, delta, low),

@@ -37,7 +37,7 @@ def held(variable: Tensor, gradient: Tensor, value: Tensor | float) -> Tensor:
     return _Held.apply(variable, gradient, value)  # type: ignore[no-any-return,no-untyped-call]
 
 
-def envelope(losses: Tensor, weights: Tensor, value: Tensor | float, scale: float) -> Tensor:
+def envelope(losses: Tensor, weights: Tensor, value: Tensor | float, scale: Tensor | float) -> Tensor:
     """``value``, differentiable in the losses with gradient weights * scale (eq:KL_gradient).
 
     While compiling it is written out, since the compiler refuses second derivatives itself.

@@ -21,8 +21,8 @@ class Problem(NamedTuple):
     divergence: Divergence
     kappa: float
     largest: Scalar  # of the shifted losses; a solver is called for a positive one
-    missing: Scalar  # mass of the rows that must weigh nothing (infinite losses)
-    tied: Scalar  # mass of the rows at the minimum; not read for KL with kappa > 0
+    missing: Scalar  # mass of the rows that must weigh nothing (infinite losses); in groups, of each
+    tied: Scalar  # mass of the rows at the minimum, likewise; not read for KL with kappa > 0
 
 
 class Point(NamedTuple):
@@ -42,7 +42,7 @@ class Point(NamedTuple):
 def kl_moments(sample: Sample, missing: Scalar, t: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar, Scalar]:
     """KL at temperature t: (log of the mean of exp(-x/t), mean x/t, D, and its two derivatives in log t).
 
-    The shift is a log-mean-exp (eq:KL_weights).
+    The shift is a log-mean-exp (eq:KL_weights). In groups the first two are those of each.
     """
     back = -1.0 / t
     z_minus_one, first, second, third = sample.tilted(back)
@@ -51,6 +51,8 @@ def kl_moments(sample: Sample, missing: Scalar, t: Scalar) -> tuple[Scalar, Scal
     mean, square, log_z = first * scale, second * scale * back, sample.log1p(z_minus_one)
     variance = square - mean * mean
     bend = 2.0 * variance + third * scale * back * back - mean * (3.0 * square - 2.0 * mean * mean)
+    if sample.grouped:
+        return log_z, -mean, sample.total(mean - log_z), sample.total(-variance), sample.total(bend)
     return log_z, -mean, mean - log_z, -variance, bend
 
 

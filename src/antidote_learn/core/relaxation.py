@@ -25,6 +25,7 @@ def relax(
     kappa: float = 0.0,
     divergence: Divergence | str = KL,
     base_weight: Tensor | None = None,
+    groups: Tensor | None = None,
 ) -> Relaxed:
     """Minimises the expected loss over all reweightings of the batch within divergence ``delta`` of it.
 
@@ -42,6 +43,8 @@ def relax(
         kappa: The soft penalty on the divergence, >= 0: a floor on the temperature.
         divergence: A record or a name: "kl", "chi2", "alpha:1.5", "js", "hellinger".
         base_weight: (B,) the reference measure P, >= 0; weight 2 is the sample twice, 0 the sample absent.
+        groups: (B,) whole numbers, with KL only: every group keeps its mass, Q(g) = P(g), so that none is forgotten for
+            another. The weights are exp(-L_i/t) over its mean in the group of i, with one t for all groups.
 
     Returns:
         The solution: value, weights, multipliers and how it ended.
@@ -51,10 +54,17 @@ def relax(
         >>> losses = torch.tensor([0.1, 0.2, 0.3, 5.0])
         >>> relax(losses, 0.28, divergence="chi2").weights[-1]
         tensor(0.)
+        >>> fair = relax(losses, 0.28, groups=torch.tensor([0, 0, 1, 1])).weights
+        >>> fair[:2].mean(), fair[2:].mean()
+        (tensor(1.), tensor(1.))
     """
     f = divergence_of(divergence)
+    if groups is not None and f is not KL:
+        raise ValueError(
+            f"groups keep their mass under the divergence 'kl' only, got {f.name!r}: leave one of them out"
+        )
     delta, kappa = check_number("delta", delta, 0.0), check_number("kappa", kappa, 0.0)
-    return attach(losses, weigh(losses, f, kappa, delta=delta, measure=base_weight))
+    return attach(losses, weigh(losses, f, kappa, delta=delta, measure=base_weight, groups=groups))
 
 
 def relax_penalized(

@@ -153,7 +153,7 @@ def _find_nested(problem: Problem, search: Search, temperature: Callable[[Scalar
     return state.point
 
 
-def solve_budget(problem: Problem, delta: float, cost: Scalar, near: float = 0.0) -> Point:
+def solve_budget(problem: Problem, delta: float, cost: Scalar, near: float = 0.0, warm: float | None = None) -> Point:
     """The point with D_f(t) = delta, or t = kappa (up to `TOLERANCE`) where the budget is not used up.
 
     Args:
@@ -161,6 +161,7 @@ def solve_budget(problem: Problem, delta: float, cost: Scalar, near: float = 0.0
         delta: The budget.
         cost: What of it the missing rows cost.
         near: For KL, a residual from which the last step is not evaluated: the caller normalises, and looks.
+        warm: For KL on the host, a temperature that is known to be near.
     """
     ops, f, kappa = problem.sample, problem.divergence, problem.kappa
     budget = ops.at_least(ops.tiny, ops.scalar(delta) - cost)
@@ -169,6 +170,8 @@ def solve_budget(problem: Problem, delta: float, cost: Scalar, near: float = 0.0
 
     floor = ops.scalar(math.log(kappa)) if kappa > 0.0 else ops.log(ops.smallest_positive()) - DEPTH
     high = ops.at_least(floor, ops.log(problem.largest) - 0.5 * ops.log(budget)) + 0.1  # t_delta <= max x/sqrt(8 delta)
+    if warm is not None:
+        return _solve_kl(problem, budget, cost, math.log(warm), floor, high, near)
     thin = _thinned(problem, delta, cost)
     start = _warm(problem, budget)[0] if thin is None else math.log(thin.t)
     if f is KL:
@@ -199,7 +202,7 @@ def _solve_kl(
         slope = slope / used
         v, bracket, done = _step(ops, v, floor, bracket, (ops.log(used / budget), slope, bend / used - slope * slope))
         if ops.stop(done):
-            break
+            return Point(ops.exp(v), log_z - 1.0, 1.0, divergence, slope * used, mean, 1.0, bend)
         if near > 0.0 and bracket[2] <= 0.5 * near and v > floor + OFF_FLOOR:
             return Point(ops.exp(v), log_z - 1.0 + mean * (v - before), 1.0, divergence, slope, mean, 1.0)
     return kl_point(problem, ops.exp(v))
@@ -210,6 +213,8 @@ def _sectioned(
 ) -> tuple[Scalar, Bracket]:
     """(start, bracket) of KL from D at evenly spaced log t, all at once: what a loop that cannot stop early needs."""
     steps = torch.arange(CUTS, dtype=floor.dtype, device=floor.device)
+    if sample.grouped:
+        steps = steps.unsqueeze(-1)
     low, width = floor, high - floor
     for _ in range(SECTIONS):
         width = width / CUTS
@@ -237,8 +242,8 @@ def _thinned(problem: Problem, delta: float, cost: Scalar) -> Point | None:
     if not isinstance(sample, HostSample) or sample.size <= THIN_ABOVE:
         return None
     part = sample.thinned(max(THIN_TO, sample.size // THIN_BY))
-    largest = float(part.losses.max()) - part.low
-    if largest == 0.0:
+    largest = 0.0 if part is None else part.largest()
+    if part is None or largest == 0.0:
         return None
     return solve_budget(problem._replace(sample=part, largest=largest), delta, cost, THIN_NEAR)
 

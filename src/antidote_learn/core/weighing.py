@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from antidote_learn._checks import check_losses, check_measure
+from antidote_learn._checks import check_groups, check_losses, check_measure
 from antidote_learn._types import Status
 from antidote_learn.core.device import weigh_on_device
 from antidote_learn.core.divergences import Divergence
@@ -21,17 +21,27 @@ def weigh(
     delta: float | None = None,
     penalty: float | None = None,
     measure: Tensor | None = None,
+    groups: Tensor | None = None,
+    warm: float | None = None,
 ) -> Weighing:
-    """Solves the inner problem; exactly one of ``delta`` and ``penalty`` is given. Nothing of it carries a gradient."""
+    """Solves the inner problem; exactly one of ``delta`` and ``penalty`` is given. Nothing of it carries a gradient.
+
+    ``groups`` (KL and ``delta`` alone) keep their mass. ``warm``, a temperature that is known to be near, spares the
+    host a few steps.
+    """
     check_losses(losses)
     if measure is not None:
         check_measure(measure, losses)
         measure = measure.detach()
+    if groups is not None:
+        check_groups(groups, losses)
     losses = losses.detach()
     on_host = losses.device.type == "cpu" and type(losses) is Tensor and not torch.compiler.is_compiling()
     if losses.numel() == 0:
         return empty(losses, f, delta)
-    return (weigh_on_host if on_host else weigh_on_device)(losses, f, kappa, delta, penalty, measure)
+    if on_host:
+        return weigh_on_host(losses, f, kappa, delta, penalty, measure, groups, warm)
+    return weigh_on_device(losses, f, kappa, delta, penalty, measure, groups)
 
 
 def empty(losses: Tensor, f: Divergence, delta: float | None) -> Weighing:

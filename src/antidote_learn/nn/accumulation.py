@@ -49,6 +49,11 @@ def accumulate(
         >>> accumulate(AntidoteLoss(noise_rate=0.2), model, batches).requires_grad
         False
     """
+    if not isinstance(loss, AntidoteLoss):
+        raise ValueError(
+            f"accumulate is for AntidoteLoss, got {type(loss).__name__}: call that on every micro-batch, times the "
+            "share of the samples it holds, and run the backward pass of each"
+        )
     if not loss.training or loss.reduction == "none":
         state = "in eval mode" if not loss.training else "with reduction 'none'"
         raise ValueError(f"accumulate needs a loss in training mode with reduction 'mean' or 'sum', got one {state}")

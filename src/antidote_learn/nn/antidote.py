@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from antidote_learn._checks import check_number
 from antidote_learn._types import PerSampleLoss, Relaxed
-from antidote_learn.core.budgets import delta_from_rate, require_forgetting
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.core.envelope import attach, envelope, held
 from antidote_learn.core.fused import cross_entropy_parts, relaxed_cross_entropy, weighted_gradient
@@ -20,20 +17,11 @@ from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.core.outcomes import Weighing
 from antidote_learn.core.weighing import empty, weigh
 from antidote_learn.nn.distributed import ProcessGroup, active_group, gather
-from antidote_learn.nn.elements import (
-    Elements,
-    at_least_float32,
-    check_reduction,
-    class_elements,
-    combine,
-    is_plain,
-    outside_autocast,
-    per_sample_loss,
-    reduced,
-)
+from antidote_learn.nn.elements import Elements, at_least_float32, combine, is_plain, nothing, reduced
+from antidote_learn.nn.objective import Objective, checked, one_budget
 
 
-class AntidoteLoss(nn.Module):
+class AntidoteLoss(Objective):
     """The smallest expected loss over all reweightings of the batch inside an f-divergence ball (Algorithm 1).
 
     Replaces ``nn.CrossEntropyLoss()``: ``AntidoteLoss(noise_rate=0.2)`` for data of which about a fifth of the
@@ -71,8 +59,6 @@ class AntidoteLoss(nn.Module):
         tensor(True)
     """
 
-    weight: Tensor | None
-
     def __init__(
         self,
         delta: float | None = None,
@@ -89,26 +75,17 @@ class AntidoteLoss(nn.Module):
         process_group: ProcessGroup | str | None = "auto",
     ) -> None:
         """Checks and stores the arguments."""
-        super().__init__()
+        super().__init__(
+            kappa=kappa,
+            base_loss=base_loss,
+            weight=weight,
+            ignore_index=ignore_index,
+            label_smoothing=label_smoothing,
+            reduction=reduction,
+            process_group=process_group,
+        )
         self.divergence = divergence_of(divergence)
-        self.delta, self.penalty = _one_budget(delta, noise_rate, penalty, self.divergence)
-        self.kappa = check_number("kappa", kappa, 0.0)
-        check_reduction(reduction, label_smoothing)
-        self.base_loss, self.is_named = per_sample_loss(base_loss), isinstance(base_loss, str)
-        if not self.is_named and (weight is not None or label_smoothing or ignore_index != -100):
-            raise ValueError(
-                "weight, ignore_index and label_smoothing belong to a base_loss that is named, as 'ce'; give them to "
-                "the callable base loss itself, and leave elements out with sample_weight 0"
-            )
-        self.register_buffer("weight", weight)
-        self.ignore_index, self.label_smoothing, self.reduction = ignore_index, label_smoothing, reduction
-        self.process_group = process_group
-        self._last: Relaxed | None = None
-
-    @property
-    def last(self) -> Relaxed | None:
-        """The solution of the last call in training mode: weights of the flattened elements and the rest, detached."""
-        return None if self._last is None else self._last.detach()
+        self.delta, self.penalty = one_budget(self.divergence, delta=delta, noise_rate=noise_rate, penalty=penalty)
 
     def forward(self, input: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
         """The relaxed objective of a batch; ``sample_weight`` is its reference measure."""
@@ -121,37 +98,14 @@ class AntidoteLoss(nn.Module):
 
     def relax(self, losses: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
         """The relaxed objective of any losses, one for each element: regression, boxes, sequences."""
-        losses = at_least_float32(_checked(losses))
+        losses = at_least_float32(checked(losses))
         return self._objective(Elements.of(losses, combine(None, sample_weight, losses.shape, losses.dtype)))
-
-    def elements(self, input: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Elements:
-        """The base loss of every element and the reference measure, outside autocast, in at least float32."""
-        with outside_autocast(input):
-            input = at_least_float32(input)
-            if self.is_named:
-                return class_elements(
-                    self.base_loss,
-                    input,
-                    target,
-                    sample_weight,
-                    weight=self.weight,
-                    ignore_index=self.ignore_index,
-                    label_smoothing=self.label_smoothing,
-                )
-            losses = at_least_float32(_checked(self.base_loss(input, target)))
-            return Elements.of(losses, combine(None, sample_weight, losses.shape, losses.dtype))
 
     def weigh(self, losses: Tensor, measure: Tensor | None) -> Weighing:
         """Solves the inner problem for flat losses, with the loss's own budget."""
-        if measure is not None and _nothing(measure):
+        if measure is not None and nothing(measure):
             return empty(losses, self.divergence, self.delta)
         return weigh(losses, self.divergence, self.kappa, delta=self.delta, penalty=self.penalty, measure=measure)
-
-    def remember(self, relaxed: Relaxed) -> None:
-        """Keeps a solution for `last`."""
-        object.__setattr__(
-            self, "_last", relaxed
-        )  # a plain attribute: nn.Module's own setter costs as much as a solve step
 
     def _is_plain(self) -> bool:
         """Whether the objective is the one of `relaxed_cross_entropy`."""
@@ -220,51 +174,7 @@ class AntidoteLoss(nn.Module):
         weights = relaxed.weights * (total / max(joined.weights.numel(), 1))
         return (torch.where(weights > 0, elements.losses, 0.0) * weights).reshape(elements.shape)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """A copy or a pickle starts without a last solution."""
-        return {**self.__dict__, "_last": None}
-
     def extra_repr(self) -> str:
         """What `print` shows."""
         budget = f"delta={self.delta:g}" if self.delta is not None else f"penalty={self.penalty:g}"
         return f"{budget}, kappa={self.kappa:g}, divergence={self.divergence.name!r}, reduction={self.reduction!r}"
-
-
-def _one_budget(
-    delta: float | None, noise_rate: float | None, penalty: float | None, f: Divergence
-) -> tuple[float | None, float | None]:
-    """(delta, penalty), one of them None."""
-    given = {"delta": delta, "noise_rate": noise_rate, "penalty": penalty}
-    names = [name for name, value in given.items() if value is not None]
-    if len(names) != 1:
-        got = " and ".join(f"{name}={given[name]!r}" for name in names) or "none of them"
-        raise ValueError(
-            f"give exactly one of delta, noise_rate and penalty, got {got}: noise_rate if you know roughly what "
-            "fraction of the labels is wrong (0.2 for 20 %), delta for a budget of your own, penalty=1.0 to let every "
-            "batch choose"
-        )
-    if noise_rate is not None:
-        rate = check_number("noise_rate", noise_rate, 0.0)
-        if rate >= 1.0:
-            raise ValueError(f"noise_rate must be in [0, 1), got {noise_rate!r}; 20 % is 0.2")
-        return delta_from_rate(rate, f), None
-    if penalty is not None:
-        require_forgetting(f)
-        return None, check_number("penalty", penalty, 0.0, open_end=True)
-    return check_number("delta", delta, 0.0), None  # type: ignore[arg-type]
-
-
-def _checked(losses: Any) -> Tensor:
-    if not isinstance(losses, Tensor) or losses.dim() == 0 or not losses.is_floating_point():
-        kind = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
-        raise ValueError(
-            f"base_loss must return one floating-point loss for each sample, got {kind}; use reduction='none'"
-        )
-    return losses
-
-
-def _nothing(measure: Tensor) -> bool:
-    """Whether no element is left; not asked where that would read back from a device or break a graph."""
-    if torch.compiler.is_compiling() or measure.device.type != "cpu" or type(measure) is not Tensor:
-        return False
-    return not bool((measure != 0).any())

@@ -29,23 +29,34 @@ def active_group(process_group: ProcessGroup | str | None) -> ProcessGroup | Non
 
 
 def gather(losses: Tensor, mass: Tensor | None, group: ProcessGroup) -> Gathered:
-    """Gathers (loss, mass) pairs without gradient; sizes first, so that uneven and empty batches work.
-
-    Two collectives: one integer and max(sizes) pairs for each process. Nothing is differentiated through them.
-    """
+    """Gathers (loss, mass) pairs without gradient."""
     losses = losses.detach()
     mass = torch.ones_like(losses) if mass is None else mass.detach()
-    exact = torch.float32 if losses.device.type == "mps" else torch.float64
+    rows, local, world_size = gather_rows(torch.stack([widest(losses), widest(mass)], dim=1), group)
+    return Gathered(rows[:, 0].contiguous(), rows[:, 1].contiguous(), local, world_size)
+
+
+def widest(values: Tensor) -> Tensor:
+    """In the widest floating-point type of its device."""
+    return values.to(torch.float32 if values.device.type == "mps" else torch.float64)
+
+
+def gather_rows(rows: Tensor, group: ProcessGroup) -> tuple[Tensor, slice, int]:
+    """(rows of all processes, which of them are this one's, how many processes); (N, K) of each, N may differ.
+
+    Two collectives: one integer and max(N) rows for each process; sizes first, so that uneven and empty batches work.
+    Nothing is differentiated through them.
+    """
     world_size, rank = dist.get_world_size(group), dist.get_rank(group)
-    counts = torch.zeros(world_size, dtype=torch.int64, device=losses.device)
-    mine = torch.tensor([losses.numel()], dtype=torch.int64, device=losses.device)
+    counts = torch.zeros(world_size, dtype=torch.int64, device=rows.device)
+    mine = torch.tensor([len(rows)], dtype=torch.int64, device=rows.device)
     dist.all_gather_single(counts, mine, group=group)
     sizes = counts.tolist()  # the one host read: uneven sizes
     longest = max(sizes)
-    pairs = torch.zeros(longest, 2, dtype=exact, device=losses.device)
-    pairs[: losses.numel()] = torch.stack([losses.to(exact), mass.to(exact)], dim=1)
-    everyone = torch.empty(world_size * longest, 2, dtype=exact, device=losses.device)
-    dist.all_gather_single(everyone, pairs, group=group)
-    rows = torch.cat([everyone[r * longest : r * longest + size] for r, size in enumerate(sizes)])
+    padded = rows.new_zeros(longest, rows.shape[1])
+    padded[: len(rows)] = rows
+    everyone = rows.new_empty(world_size * longest, rows.shape[1])
+    dist.all_gather_single(everyone, padded, group=group)
+    whole = torch.cat([everyone[r * longest : r * longest + size] for r, size in enumerate(sizes)])
     start = sum(sizes[:rank])
-    return Gathered(rows[:, 0].contiguous(), rows[:, 1].contiguous(), slice(start, start + sizes[rank]), world_size)
+    return whole, slice(start, start + sizes[rank]), world_size

@@ -176,13 +176,23 @@ def _looked_up(loss: PerSampleLoss, input: Tensor, target: Tensor, ignore_index:
 
 
 def _none_ignored(target: Tensor, ignore_index: int) -> bool:
-    """Whether no element is ignored; not asked where that would read back from a device or break a graph."""
-    if torch.compiler.is_compiling() or target.device.type != "cpu" or type(target) is not Tensor:
+    """Whether no element is ignored; not asked where it cannot be read."""
+    if not readable(target):
         return False
     labels = target.numpy()
     if labels.size == 0 or ignore_index < labels.item(labels.argmin()):  # the quickest look at a small array
         return True
     return not np.count_nonzero(labels == ignore_index)
+
+
+def readable(values: Tensor) -> bool:
+    """Whether values may be looked at: that neither reads back from a device nor breaks a graph."""
+    return not torch.compiler.is_compiling() and values.device.type == "cpu" and type(values) is Tensor
+
+
+def nothing(measure: Tensor) -> bool:
+    """Whether no element is left; not asked where it cannot be read."""
+    return readable(measure) and not bool((measure != 0).any())
 
 
 def broadcast_weight(sample_weight: Tensor, shape: torch.Size) -> Tensor:
