@@ -241,7 +241,7 @@ class Batch:
 
     Attributes:
         inputs: (B, C, H, W) or (B, D) float32, ready for the network.
-        labels: (B,) int64, as given.
+        labels: (B,) int64, as given; or (B, K), the probabilities of all classes.
         index: (B,) int64, the samples' positions in the training set.
         total: How many samples the whole batch has over all processes.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -54,11 +55,24 @@ def find_label_issues(
         >>> table.loc[table["is_label_issue"], "index"].tolist()
         [50, 51, 52, 53, 54]
     """
-    check_cut(max_flagged, fdr)
     if pred_probs is None and features is None:
         raise ValueError("give pred_probs (held-out probabilities), features, or both; received neither")
     given, classes = _numbered(labels, pred_probs)
     said = [] if pred_probs is None else [_kept(pred_probs, given, len(classes))]
+    return issues_of(given, classes, said, features, max_flagged=max_flagged, fdr=fdr)
+
+
+def issues_of(
+    given: Integers,
+    classes: tuple[Any, ...],
+    said: Sequence[Beliefs],
+    features: Any,
+    *,
+    max_flagged: int | None,
+    fdr: float | None,
+) -> pd.DataFrame:
+    """The table of every row, from what is said of them and, where they are given, their neighbours in features."""
+    check_cut(max_flagged, fdr)
     around = same = None
     if features is not None:
         numbers = _checked_features(features, len(given))
@@ -67,6 +81,11 @@ def find_label_issues(
     scores = score(given, len(classes), said=said, around=around, trust=trust)
     flags = flagged(scores.quality, scores.log_odds, max_flagged=max_flagged, fdr=fdr)
     return issues_table(Rows(given, classes, np.arange(len(given)), around, same, {}), scores, flags)
+
+
+def numbered_labels(labels: Any, count: int | None) -> tuple[Integers, tuple[Any, ...]]:
+    """Labels as numbers, and their classes; ``count`` is that of the classes, where it is known."""
+    return _numbered(labels, None if count is None else np.empty((0, count)))
 
 
 def _numbered(labels: Any, pred_probs: Any) -> tuple[Integers, tuple[Any, ...]]:
@@ -92,7 +111,7 @@ def _numbered(labels: Any, pred_probs: Any) -> tuple[Integers, tuple[Any, ...]]:
         raise ValueError(f"label {words[found < 0][0]!r} is no column of pred_probs ({listed(classes)}): rename one")
     if len(classes) < 2 or (columns is not None and columns != len(classes)):
         raise ValueError(
-            f"the labels have {len(classes)} classes ({listed(classes)}), pred_probs has {columns} columns: give a "
+            f"the labels have {len(classes)} classes ({listed(classes)}), there are {columns} columns: give a "
             "column for each class, at least two, in sorted order, or a DataFrame with their names"
         )
     return found, classes

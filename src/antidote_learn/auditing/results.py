@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from numpy.typing import NDArray
 
 from antidote_learn.auditing.counts import estimate_count, flagged
 from antidote_learn.auditing.scores import Scores
 from antidote_learn.auditing.tables import Rows, class_summary, issues_table, pair_summary
-from antidote_learn.core.beliefs import Beliefs
-from antidote_learn.training.checkpoint import read_json, read_tensors, replacing, write_json, write_tensors
+from antidote_learn.training.checkpoint import read_json, replacing, write_json
+from antidote_learn.training.posterior import Posterior, read_posterior, write_posterior
 
 FORMAT = 1  # of summary.json
 PAIRS = 1000  # that the summary lists
@@ -30,16 +28,12 @@ class Audit:
             ``label_quality`` (the probability that the given label is right), ``given_label``, ``predicted_label``,
             ``predicted_probability``, ``reason``, and where they are known ``file`` and ``clean_label``.
         summary: What `antidote audit --json` prints, and more.
-        classes: Class names; the posterior numbers them.
         posterior: For each row its likeliest classes and their probabilities.
-        index: (N,) positions in the source of the posterior's rows.
     """
 
     table: pd.DataFrame
     summary: dict[str, Any]
-    classes: tuple[Any, ...]
-    posterior: Beliefs
-    index: NDArray[np.int64]
+    posterior: Posterior
 
     @property
     def estimated_errors(self) -> int:
@@ -93,15 +87,13 @@ def made_audit(
         "classes": class_summary(rows, scores).to_dict("records"),
         "pairs": pair_summary(rows, scores).head(PAIRS).to_dict("records"),
     }
-    return Audit(issues_table(rows, scores, flags), summary, rows.classes, scores.posterior, rows.index)
+    posterior = Posterior(scores.posterior, rows.index, rows.labels, rows.classes)
+    return Audit(issues_table(rows, scores, flags), summary, posterior)
 
 
 def write_audit(folder: Path, audit: Audit) -> None:
     """issues.csv, issues.parquet, posterior.safetensors and summary.json, each whole or not at all."""
-    posterior = audit.posterior
-    arrays = {"index": audit.index, "classes": posterior.classes, "probs": posterior.probs}
-    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    write_tensors(folder / "posterior.safetensors", tensors, {"classes": list(audit.classes)})
+    write_posterior(folder, audit.posterior)
     write_issues(folder, audit)
 
 
@@ -119,11 +111,7 @@ def read_audit(folder: Path) -> Audit:
     summary = read_json(folder / "summary.json")
     if not isinstance(summary, dict) or summary.get("format") != FORMAT:
         raise ValueError(f"{folder / 'summary.json'} is no summary of format {FORMAT}: use the package that made it")
-    tensors, state = read_tensors(folder / "posterior.safetensors")
-    classes = tuple(state["classes"])
-    posterior = Beliefs(tensors["classes"].numpy(), tensors["probs"].numpy(), len(classes))
-    table = pd.read_parquet(folder / "issues.parquet")
-    return Audit(table, summary, classes, posterior, tensors["index"].numpy())
+    return Audit(pd.read_parquet(folder / "issues.parquet"), summary, read_posterior(folder))
 
 
 def cut_again(audit: Audit, *, max_flagged: int | None, fdr: float | None) -> Audit:

@@ -55,7 +55,12 @@ def _start(
 @app.command()
 def train(
     data: given.Data,
-    method: Annotated[str, typer.Option(help="Method with parameters, e.g. ce or antidote:kappa=0.")] = "antidote",
+    method: Annotated[
+        str | None, typer.Option(help="Method with parameters, e.g. ce or antidote:kappa=0.", show_default="antidote")
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Folder of an audit of this data, to train on its labels.")
+    ] = None,
     noise: Annotated[str, typer.Option(help="Noise to add to the training labels, e.g. symmetric:0.4.")] = "none",
     noise_seed: Annotated[int | None, typer.Option(help="Seed of that noise (default: --seed).")] = None,
     noise_rate: Annotated[str, typer.Option(help="Share of wrong labels, or auto to estimate it.")] = "auto",
@@ -101,6 +106,7 @@ def train(
         done = run(
             data,
             method=method,
+            labels=labels,
             noise=noise,
             noise_seed=noise_seed,
             noise_rate=_rate(noise_rate),

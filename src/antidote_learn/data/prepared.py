@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs, NoisyLabels
+from antidote_learn.core.beliefs import Beliefs
 from antidote_learn.data.augment import RECIPES, Augmentation, Recipe
 from antidote_learn.data.encoding import DenseRows, Encoding, FileRows, ImageEncoding, Rows, TableEncoding, fit_encoding
 from antidote_learn.data.folders import decode_all
@@ -49,6 +50,7 @@ class Prepared:
         index: (N,) the samples' positions in the source.
         notes: For the user.
         texts: SHA-256 of the texts that were embedded; empty where none were.
+        soft: What is believed of the N classes, to be trained on in place of the labels.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Prepared:
     index: Labels
     notes: tuple[str, ...]
     texts: str
+    soft: Beliefs | None = None
 
 
 def prepare(

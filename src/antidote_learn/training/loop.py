@@ -120,6 +120,12 @@ class Trainer:
         """The network without what the engine put around it."""
         return unwrapped(net)
 
+    def _targets(self, index: Tensor) -> Tensor:
+        """The labels of some samples, or what is believed of them."""
+        if self.data.soft is None:
+            return self._labels[index]
+        return torch.from_numpy(self.data.soft.dense(index.numpy())).float()
+
     def score(self, net: nn.Module) -> Scores:
         """Losses, probabilities and features of the whole training set."""
         features, head = features_and_head(unwrapped(net).eval())
@@ -217,7 +223,7 @@ class Trainer:
             index = torch.from_numpy(mine[step])
             part = Part(parts[step].start, len(batches[step]))
             inputs = self.data.preparation(raw.to(engine.device), draws, part)
-            yield Batch(inputs, self._labels[index].to(engine.device), index, len(batches[step])), seen, len(order)
+            yield Batch(inputs, self._targets(index).to(engine.device), index, len(batches[step])), seen, len(order)
 
     def _record(self, stage: Stage, progress: Progress) -> dict[str, Any]:
         figures = self._averaged(progress.sums)

@@ -29,6 +29,7 @@ from antidote_learn.training.folders import is_finished, make_folder
 from antidote_learn.training.interrupts import gently
 from antidote_learn.training.job import Job, work
 from antidote_learn.training.loop import Settings
+from antidote_learn.training.posterior import SURE, Posterior, audited, relabelled
 from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.protocols import check_positive, chosen_protocol
 from antidote_learn.training.results import Run
@@ -41,7 +42,8 @@ ROOMS = ("checkpoint", "model")
 def train(
     data: str | Path | Arrays | Sequence[Any],
     *,
-    method: str = "antidote",
+    method: str | None = None,
+    labels: str | Path | None = None,
     noise_rate: float | str | None = "auto",
     delta: float | None = None,
     penalty: float | None = None,
@@ -80,7 +82,9 @@ def train(
 
     Args:
         data: A built-in name, a file, a folder of images by class, `Arrays`, or a pair (X, y).
-        method: With parameters, as on the command line: "antidote", "ce", "antidote:divergence=chi2".
+        method: With parameters, as on the command line: "antidote" (the default), "ce", "antidote:divergence=chi2".
+        labels: The folder of an audit of this data: its beliefs are trained on, with plain cross-entropy; or with a
+            ``method`` its likeliest classes.
         noise_rate: The share of wrong labels; "auto" estimates it.
         delta: A budget instead.
         penalty: The price of the penalised variant instead.
@@ -129,8 +133,16 @@ def train(
         ('setosa', 'versicolor', 'virginica')
     """
     reporter = reporter or Silent()
+    posterior, digest = _of_audit(labels, method, reporter)
+    soft = posterior is not None and method is None
     chosen = with_budget(
-        parse_method(resolved(method, data=str(data) if isinstance(data, (str, Path)) else "", noise=noise)),
+        parse_method(
+            resolved(
+                method or ("ce" if soft else "antidote"),
+                data=str(data) if isinstance(data, (str, Path)) else "",
+                noise=noise,
+            )
+        ),
         {"noise_rate": None if noise_rate == "auto" else noise_rate, "delta": delta, "penalty": penalty},
     )
     parse_noise(noise)
@@ -168,12 +180,15 @@ def train(
         workers=workers,
     )
     chosen = _with_injected(chosen, prepared.noise)
+    data_hash = fingerprint(prepared)
+    if posterior is not None:
+        prepared = relabelled(prepared, posterior, soft=soft)
     network = model or (default_model(prepared.encoding.shape) if settings.model == "auto" else settings.model)
     build_model(network, shape=prepared.encoding.shape, classes=len(prepared.classes), seed=0)  # says what is wrong now
     size = batch_size or min(settings.batch_size, max(SMALLEST_BATCH, len(prepared.labels) // 8))
     spec = Spec(
         data=str(data) if isinstance(data, (str, Path)) else prepared.name,
-        data_hash=fingerprint(prepared),
+        data_hash=data_hash,
         classes=len(prepared.classes),
         samples=len(prepared.labels),
         subset=subset,
@@ -191,6 +206,7 @@ def train(
         nodes=nodes,
         precision=_checked_precision(precision),
         text_features=text_features,
+        labels=digest,
     )
     if size < 2 * devices * nodes:
         raise ValueError(
@@ -243,6 +259,20 @@ def _carried_out(job: Job, engine: Engine, *, resume: bool, model: nn.Module | N
             return Run.read(folder, which="last", model=model)
         engine.launch(work, job)
     return Run.read(folder, which="last", model=model)
+
+
+def _of_audit(labels: str | Path | None, method: str | None, reporter: Reporter) -> tuple[Posterior | None, str]:
+    """What to train on in place of the given labels, and its digest; nothing where it should not be trusted."""
+    if labels is None:
+        return None, ""
+    posterior, digest = audited(Path(labels))
+    if method is None and posterior.sureness < SURE:
+        reporter.note(
+            "the audit is not sure enough of this data to train on it (its likeliest classes have a mean probability "
+            f"of {posterior.sureness:.2f}, below {SURE}): training on the given labels with antidote instead"
+        )
+        return None, digest
+    return posterior, digest
 
 
 def _schedule_epochs(protocol: str, schedule: str | None, settings: Protocol) -> int:

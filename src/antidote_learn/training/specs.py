@@ -50,6 +50,7 @@ class Spec:
     nodes: int
     precision: str
     text_features: str = "tfidf"
+    labels: str = ""
     kind: ClassVar[str] = "run"
     article: ClassVar[str] = "a"
 
