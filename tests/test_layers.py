@@ -42,7 +42,7 @@ INSIDE = {
     "core": (
         "divergences", "arrays", "budgets", "points", "solvers", "outcomes", "host", "device", "weighing", "envelope",
         "fused", "relaxation", "conjugates", "rates", "losses.classes", "losses.likelihood", "losses.bounded",
-        "losses.asymmetric", "losses.contrast", "losses.__init__", "losses.naming",
+        "losses.asymmetric", "losses.contrast", "losses.__init__", "losses.closed", "losses.naming",
     ),
     "nn": ("distributed", "elements", "robust", "antidote", "accumulation", "variants"),
 }  # fmt: skip

@@ -15,7 +15,7 @@ from antidote_learn._types import PerSampleLoss, Relaxed
 from antidote_learn.core.budgets import delta_from_rate, require_forgetting
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.core.envelope import attach, envelope, held
-from antidote_learn.core.fused import cross_entropy_parts, relaxed_cross_entropy, weighted_gradient
+from antidote_learn.core.fused import cross_entropy_parts, label_positions, relaxed_cross_entropy, weighted_gradient
 from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.core.outcomes import Weighing
 from antidote_learn.core.weighing import empty, weigh
@@ -171,7 +171,7 @@ class AntidoteLoss(nn.Module):
         group, delta = active_group(self.process_group), self.delta
         if group is None:
             return relaxed_cross_entropy(input, target, self.kappa, delta)  # type: ignore[arg-type]
-        parts = cross_entropy_parts(input, target)
+        parts = cross_entropy_parts(input, label_positions(input, target))
         if parts is None:
             return None
 

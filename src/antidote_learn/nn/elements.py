@@ -130,7 +130,7 @@ def _class_axis(input: Tensor) -> int:
 
 def is_plain(input: Tensor, target: Tensor, sample_weight: Tensor | None) -> bool:
     """Whether it is plain at first sight that these are N rows of logits on the host and N class indices, all alike."""
-    if torch.compiler.is_compiling() or type(input) is not Tensor or type(target) is not Tensor:
+    if torch.compiler.is_compiling() or not _is_readable(input) or not _is_readable(target):
         return False
     shape, count = input.shape, target.shape
     return (
@@ -144,6 +144,11 @@ def is_plain(input: Tensor, target: Tensor, sample_weight: Tensor | None) -> boo
         and not torch.is_autocast_enabled("cpu")
         and (sample_weight is None or _is_uniform(sample_weight, count))
     )
+
+
+def _is_readable(x: Tensor) -> bool:
+    """Whether it holds numbers itself: subclasses may not, and what `torch.func` hands to a function does not."""
+    return type(x) is Tensor and not torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
 def _is_uniform(sample_weight: Tensor, shape: torch.Size) -> bool:
@@ -177,7 +182,7 @@ def _looked_up(loss: PerSampleLoss, input: Tensor, target: Tensor, ignore_index:
 
 def _none_ignored(target: Tensor, ignore_index: int) -> bool:
     """Whether no element is ignored; not asked where that would read back from a device or break a graph."""
-    if torch.compiler.is_compiling() or target.device.type != "cpu" or type(target) is not Tensor:
+    if torch.compiler.is_compiling() or target.device.type != "cpu" or not _is_readable(target):
         return False
     labels = target.numpy()
     if labels.size == 0 or ignore_index < labels.item(labels.argmin()):  # the quickest look at a small array
