@@ -20,11 +20,9 @@ class _Held(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, variable: Tensor, gradient: Tensor, value: Tensor | float, formula: Formula | None) -> Tensor:
-        if formula is None:
-            ctx.save_for_backward(gradient)
-        else:
-            ctx.save_for_backward(gradient, variable)
-        ctx.formula = formula
+        ctx.gradient, ctx.formula = gradient, formula  # neither input nor output; half the time of saving it
+        if formula is not None:
+            ctx.save_for_backward(variable)
         if isinstance(value, Tensor):
             return value.detach().clone()
         return torch.from_numpy(np.array(value, dtype=np.float64 if gradient.dtype == torch.float64 else np.float32))
@@ -32,13 +30,13 @@ class _Held(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         if not torch.is_grad_enabled():
-            return ctx.saved_tensors[0] * grad, None, None, None
+            return ctx.gradient * grad, None, None, None
         if ctx.formula is None:  # the caller wants to differentiate once more
             raise RuntimeError(
                 "the relaxed objective has no second derivatives: its weights are held fixed in the gradient; "
                 "call backward or grad without create_graph=True"
             )
-        variable = ctx.saved_tensors[1]
+        (variable,) = ctx.saved_tensors
         (gradient,) = torch.autograd.grad(ctx.formula(variable), variable, grad, create_graph=True)
         return gradient, None, None, None
 
