@@ -27,8 +27,8 @@ Record = dict[str, Any]
 class Listener(Protocol):
     """Who is told how a grid goes on."""
 
-    def begin(self, *, total: int, done: int) -> None:
-        """So many cells, of which some are done."""
+    def begin(self, known: Sequence[Record]) -> None:
+        """What is done already."""
 
     def ended(self, record: Record) -> None:
         """A cell ended."""
@@ -72,7 +72,7 @@ def run_grid(cells: Sequence[Cell], folder: Path, engine: Engine, listener: List
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         missing = {cell.name: cell for cell in cells if record_of(cell, folder) is None}
-        listener.begin(total=len(cells), done=len(cells) - sum(cell.name in missing for cell in cells))
+        listener.begin(known_records(cells, folder))
         stopped = False
         for record in engine(list(missing.values()), folder):
             if record is None:
