@@ -268,12 +268,13 @@ def test_bad_input_is_one_line(args, says, tmp_path):
 
 
 def test_a_grid_that_is_killed_goes_on_and_repeats_nothing(tmp_path):
-    args = ("compare", "digits", "--methods", "ce,gce,mae", "--noise", "symmetric:0.4", "--seeds", 2, "--jobs", 1)
-    args += ("--epochs", 3, "--out", tmp_path / "grid", "--format", "json")
+    args = ("compare", "digits", "--methods", "ce,gce,mae", "--noise", "symmetric:0.4", "--seeds", 2, "--jobs", 2)
+    args += ("--epochs", 30, "--out", tmp_path / "grid", "--format", "json")
     command = Command(*args)
     command.until("2/6")
-    command.signal(signal.SIGKILL, group=True)
+    command.signal(signal.SIGKILL)
     command.wait()
+    command.until_all_are_gone()
     ended = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.json")}
     assert 2 <= len(ended) < 6
     done = antidote(*args)

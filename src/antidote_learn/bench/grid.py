@@ -6,6 +6,7 @@ import itertools
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -120,9 +121,17 @@ def local_engine(jobs: int) -> Engine:
 
 
 def _prepare(threads: int) -> None:
-    """A new worker: its share of the cores; Ctrl-C counts inside a run only."""
+    """A new worker: its share of the cores; Ctrl-C counts inside a run only; it does not outlive a killed parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def default_jobs() -> int:
