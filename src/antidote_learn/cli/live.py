@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -37,7 +38,7 @@ def table_of(comparison: Comparison) -> Table:
             style = STYLES.get(mark.split(" ")[0])
             text = cell_text(comparison.row(method, noise)) + (" =" if "equal" in mark else "")
             texts.append(f"[{style}]{text}[/]" if style else text)
-        table.add_row(method, *texts)
+        table.add_row(escape(method), *texts)  # a name may hold brackets
     return table
 
 
