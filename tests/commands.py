@@ -86,10 +86,21 @@ class Command:
             assert time.monotonic() < deadline, self._said("stderr")
             time.sleep(0.005)
 
-    def signal(self, number: signal.Signals, *, group: bool = False) -> None:
+    def signal(self, number: int, *, group: bool = False) -> None:
         """Sends a signal, to the processes that it started, too, if the whole group is meant."""
         assert self._process.pid is not None
         (os.killpg if group else os.kill)(self._process.pid, number)
+
+    def until_all_are_gone(self) -> None:
+        """Waits until the processes that it started have ended, too."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                self.signal(0, group=True)
+            except ProcessLookupError:
+                return
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
     def wait(self) -> Done:
         self._process.join(90)

@@ -55,7 +55,8 @@ def draw_comparison(comparison: Comparison) -> Figure | None:
         panel.set_xlabel(f"{kind} noise: share of wrong labels asked for")
         panel.set_ylabel("accuracy, last epoch (%)")
         panel.grid(alpha=0.25)
-    panels[0].legend(fontsize=8, ncols=2)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", fontsize=8, ncols=3)  # where it hides no line
     return figure
 
 

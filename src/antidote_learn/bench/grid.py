@@ -6,6 +6,7 @@ import itertools
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -27,8 +28,8 @@ Record = dict[str, Any]
 class Listener(Protocol):
     """Who is told how a grid goes on."""
 
-    def begin(self, *, total: int, done: int) -> None:
-        """So many cells, of which some are done."""
+    def begin(self, known: Sequence[Record]) -> None:
+        """What is done already."""
 
     def ended(self, record: Record) -> None:
         """A cell ended."""
@@ -72,7 +73,7 @@ def run_grid(cells: Sequence[Cell], folder: Path, engine: Engine, listener: List
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         missing = {cell.name: cell for cell in cells if record_of(cell, folder) is None}
-        listener.begin(total=len(cells), done=len(cells) - sum(cell.name in missing for cell in cells))
+        listener.begin(known_records(cells, folder))
         stopped = False
         for record in engine(list(missing.values()), folder):
             if record is None:
@@ -120,9 +121,17 @@ def local_engine(jobs: int) -> Engine:
 
 
 def _prepare(threads: int) -> None:
-    """A new worker: its share of the cores; Ctrl-C counts inside a run only."""
+    """A new worker: its share of the cores; Ctrl-C counts inside a run only; it does not outlive a killed parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def default_jobs() -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -37,7 +38,7 @@ def table_of(comparison: Comparison) -> Table:
             style = STYLES.get(mark.split(" ")[0])
             text = cell_text(comparison.row(method, noise)) + (" =" if "equal" in mark else "")
             texts.append(f"[{style}]{text}[/]" if style else text)
-        table.add_row(method, *texts)
+        table.add_row(escape(method), *texts)  # a name may hold brackets
     return table
 
 
@@ -46,8 +47,7 @@ class GridLines:
 
     def __init__(self, cells: Sequence[Cell], *, told: bool = True) -> None:
         self._cells, self._told, self._records = cells, told, list[dict[str, Any]]()
-        self._total = self._done = self._first = 0
-        self._start = time.monotonic()
+        self._first, self._start = 0, time.monotonic()
 
     def __enter__(self) -> GridLines:
         return self
@@ -57,21 +57,21 @@ class GridLines:
     ) -> None:
         """Nothing to put away."""
 
-    def begin(self, *, total: int, done: int) -> None:
-        """So many cells, of which some are done."""
-        self._total, self._done, self._first = total, done, done
-        if self._told and done:
-            self._say(f"{done} of {total} cells are done already")
+    def begin(self, known: Sequence[dict[str, Any]]) -> None:
+        """What is done already."""
+        self._records, self._first = list(known), len(known)
+        if self._told and known:
+            self._say(f"{len(known)} of {len(self._cells)} cells are done already")
 
     def ended(self, record: dict[str, Any]) -> None:
         """A cell ended."""
-        self._done += 1
         self._records.append(record)
         if self._told:
+            done, total = len(self._records), len(self._cells)
             figure = f"{record['last']:.2f} %" if "last" in record else f"FAILED: {record['error']}"
-            left = (time.monotonic() - self._start) / (self._done - self._first) * (self._total - self._done)
+            left = (time.monotonic() - self._start) / (done - self._first) * (total - done)
             where = f"{record['method']}, {record['noise']}, seed {record['seed']}"
-            self._say(f"{self._done}/{self._total} {where}: {figure}, {left / 60:.0f} min left")
+            self._say(f"{done}/{total} {where}: {figure}, {left / 60:.0f} min left")
 
     def _say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
@@ -104,13 +104,17 @@ class GridTable(GridLines):
         """The terminal as it was."""
         self._live.stop()
 
-    def begin(self, *, total: int, done: int) -> None:
-        """So many cells, of which some are done."""
-        super().begin(total=total, done=done)
-        self._bar.update(self._task, completed=done)
+    def begin(self, known: Sequence[dict[str, Any]]) -> None:
+        """What is done already: the table starts with it."""
+        super().begin(known)
+        self._show()
 
     def ended(self, record: dict[str, Any]) -> None:
-        """A cell ended: the table of this session's cells, and the bar."""
+        """A cell ended."""
         super().ended(record)
-        self._bar.update(self._task, completed=self._done)
-        self._live.update(Group(table_of(compared(self._cells, self._records)), self._bar))
+        self._show()
+
+    def _show(self) -> None:
+        self._bar.update(self._task, completed=len(self._records))
+        if self._records:
+            self._live.update(Group(table_of(compared(self._cells, self._records)), self._bar))

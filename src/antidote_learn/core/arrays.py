@@ -82,13 +82,6 @@ def extremes(values: Any) -> tuple[Any, Any]:
     return values.item(values.argmin()), values.item(values.argmax())
 
 
-@lru_cache(maxsize=64)
-def _uniform(size: int) -> Any:
-    mass = np.full(size, 1.0 / size)
-    mass.flags.writeable = False
-    return mass
-
-
 def _dot(array: Any, x: Any, power: int, mass: Any) -> float:
     """The sum of array * x^power * mass over a chunk."""
     if mass is not None:
@@ -96,15 +89,6 @@ def _dot(array: Any, x: Any, power: int, mass: Any) -> float:
     if power == 2:
         array = array * x
     return float(array.dot(x if power else ones(x.size)))
-
-
-def _powers(x: Any, mass: Any) -> Any:
-    """(3, B), the measure times the powers 1, 2 and 3 of the loss."""
-    powers = np.empty((3, x.size))
-    np.multiply(mass, x, powers[0])
-    np.multiply(powers[0], x, powers[1])
-    np.multiply(powers[1], x, powers[2])
-    return powers
 
 
 def raised(xp: Any, x: Any) -> tuple[tuple[Any, int], ...]:
@@ -154,9 +138,16 @@ class HostSample:
         self.norm: Any = float(losses.size) if mass is None else 1.0  # what a sum is divided by, to be an integral
         self.streamed = losses.size > CHUNK
         if not self.streamed:
-            self._x = np.subtract(losses, low, dtype=np.float64)
-            self._mass = _uniform(self.size) if mass is None else mass
-            self._powers = _powers(self._x, self._mass)
+            self._powers = powers = np.empty((3, self.size))  # the measure times the powers 1, 2 and 3 of the loss
+            first, second, third = powers
+            if mass is None:  # then the measure is 1, and what it integrates to is scaled
+                self._x, self._mass, self._scale = first, ones(self.size), 1.0 / self.size
+                np.subtract(losses, low, first, dtype=np.float64)
+            else:
+                self._x, self._mass, self._scale = np.subtract(losses, low, dtype=np.float64), mass, 1.0
+                np.multiply(self._x, mass, first)
+            np.multiply(first, self._x, second)
+            np.multiply(second, self._x, third)
 
     def chunks(self) -> Iterable[tuple[Any, Any, slice]]:
         """(shifted losses, mass or None where it is uniform, slice) of every chunk, float64."""
@@ -174,7 +165,7 @@ class HostSample:
         """The integral of every array that ``terms`` gives, times its power of the loss, under the measure."""
         if not self.streamed:
             masses = (self._mass, *self._powers)
-            return [float(array.dot(masses[power])) for array, power in terms(np, self._x)]
+            return [float(array.dot(masses[power])) * self._scale for array, power in terms(np, self._x)]
         return self._total(
             [[_dot(array, x, power, mass) for array, power in terms(np, x)] for x, mass, _ in self._read()]
         )
@@ -187,22 +178,25 @@ class HostSample:
         """The integrals of x, x^2 and x^3."""
         if self.streamed:
             return tuple(self.integrate(raised))  # type: ignore[return-value]
-        return self._powers.dot(ones(self.size)).tolist()  # type: ignore[no-any-return]
+        first, second, third = self._powers.dot(ones(self.size)).tolist()
+        scale = self._scale
+        return first * scale, second * scale, third * scale
 
     def tilted(self, back: float) -> tuple[float, float, float, float]:
         """With g = exp(back x): the integrals of g - 1, g x, g x^2 and g x^3."""
         if self.streamed:
             sums = [_tilted_sums(x, mass, back) for x, mass, _ in self._read()]
             return self._total(sums)  # type: ignore[return-value]
-        e = np.expm1(self._x * back)
-        return float(e.dot(self._mass)), *self._powers.dot(e + 1.0).tolist()
+        e, scale = np.expm1(self._x * back), self._scale
+        first, second, third = self._powers.dot(e + 1.0).tolist()
+        return float(e.dot(self._mass)) * scale, first * scale, second * scale, third * scale
 
     def tilted_weights(self, back: float, shift: float) -> tuple[Any, float, float, float]:
         """(g = exp(back x - shift), its integral, the mean of x and x^2 under it), of a sample that is not streamed."""
         g = np.exp(self._x * back - shift)
         mass = float(g.dot(self._mass))
         first, second, _ = self._powers.dot(g).tolist()
-        return g, mass, first / mass, second / mass
+        return g, mass * self._scale, first / mass, second / mass
 
     def line(self, slope: float, constant: float) -> Any:
         """The function slope x + constant, of a sample that is not streamed."""

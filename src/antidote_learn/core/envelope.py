@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,30 +12,38 @@ from torch import Tensor
 from antidote_learn._types import Relaxed
 from antidote_learn.core.outcomes import Weighing
 
+Formula = Callable[[Tensor], Tensor]
+
 
 class _Held(torch.autograd.Function):
-    """A value with a given gradient: the weights in it are held fixed, and a second derivative is an error."""
+    """A value with a given gradient. A second derivative is that of ``formula``, without which it is an error."""
 
     @staticmethod
-    def forward(ctx: Any, variable: Tensor, gradient: Tensor, value: Tensor | float) -> Tensor:
-        ctx.save_for_backward(gradient)
+    def forward(ctx: Any, variable: Tensor, gradient: Tensor, value: Tensor | float, formula: Formula | None) -> Tensor:
+        ctx.gradient, ctx.formula = gradient, formula  # neither input nor output; half the time of saving it
+        if formula is not None:
+            ctx.save_for_backward(variable)
         if isinstance(value, Tensor):
             return value.detach().clone()
         return torch.from_numpy(np.array(value, dtype=np.float64 if gradient.dtype == torch.float64 else np.float32))
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        if torch.is_grad_enabled():  # only where the caller wants to differentiate once more
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        if not torch.is_grad_enabled():
+            return ctx.gradient * grad, None, None, None
+        if ctx.formula is None:  # the caller wants to differentiate once more
             raise RuntimeError(
                 "the relaxed objective has no second derivatives: its weights are held fixed in the gradient; "
                 "call backward or grad without create_graph=True"
             )
-        return ctx.saved_tensors[0] * grad, None, None
+        (variable,) = ctx.saved_tensors
+        (gradient,) = torch.autograd.grad(ctx.formula(variable), variable, grad, create_graph=True)
+        return gradient, None, None, None
 
 
-def held(variable: Tensor, gradient: Tensor, value: Tensor | float) -> Tensor:
-    """``value``, differentiable once in ``variable``, with this gradient."""
-    return _Held.apply(variable, gradient, value)  # type: ignore[no-any-return,no-untyped-call]
+def held(variable: Tensor, gradient: Tensor, value: Tensor | float, formula: Formula | None = None) -> Tensor:
+    """``value``, differentiable in ``variable`` with this gradient; more than once where the formula is given."""
+    return _Held.apply(variable, gradient, value, formula)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def envelope(losses: Tensor, weights: Tensor, value: Tensor | float, scale: Tensor | float) -> Tensor:

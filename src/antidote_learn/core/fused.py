@@ -27,7 +27,7 @@ LEAST = math.exp(-FARTHEST)
 
 
 @lru_cache(maxsize=64)
-def _starts(count: int, classes: int) -> Any:
+def row_starts(count: int, classes: int) -> Any:
     """Where each row of a (count, classes) array starts, once it is flat."""
     starts = np.arange(count) * classes
     starts.flags.writeable = False
@@ -42,18 +42,24 @@ class Parts(NamedTuple):
     total: Any  # (N,), or None for 1
 
 
-def cross_entropy_parts(input: Tensor, target: Tensor) -> Parts | None:
-    """Cross-entropy of (N, C) logits and N class indices, both on the host; None for anything unusual.
+def cross_entropy_parts(input: Tensor, at: Any) -> Parts | None:
+    """Cross-entropy of (N, C) logits on the host, with their `label_positions`; None for anything unusual.
 
-    That is: no rows, indices outside 0 ... C - 1, logits that are not finite or far apart.
+    That is: no positions, logits that are not finite or far apart.
     """
+    if at is None:
+        return None
+    return (_by_odds if input.numel() <= SMALL else _by_softmax)(input.detach(), at)
+
+
+def label_positions(input: Tensor, target: Tensor) -> Any:
+    """Where each row's label is, once the (N, C) logits are flat; None without rows or with labels that are none."""
     count, classes = input.shape
     labels = target.numpy()
     unsigned = labels.view(np.uint64)  # in which a negative label is a large one
     if count == 0 or unsigned.item(unsigned.argmax()) >= classes:
         return None
-    at = labels + _starts(count, classes)
-    return (_by_odds if count * classes <= SMALL else _by_softmax)(input.detach(), at)
+    return labels + row_starts(count, classes)
 
 
 def _by_odds(logits: Tensor, at: Any) -> Parts | None:
@@ -98,7 +104,7 @@ def weighted_gradient(parts: Parts, weights: Any, factor: float) -> Tensor:
 
 def relaxed_cross_entropy(input: Tensor, target: Tensor, kappa: float, delta: float) -> Relaxed | None:
     """The relaxed objective (KL); None where `cross_entropy_parts` or `weigh_kl_batch` find something unusual."""
-    parts = cross_entropy_parts(input, target)
+    parts = cross_entropy_parts(input, label_positions(input, target))
     found = None if parts is None else weigh_kl_batch(parts.losses, kappa, delta)
     if parts is None or found is None:
         return None

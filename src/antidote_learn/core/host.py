@@ -17,7 +17,7 @@ from antidote_learn.core.divergences import KL, Divergence
 from antidote_learn.core.groups import in_groups
 from antidote_learn.core.outcomes import ACCURACY, NEGLIGIBLE, SLACK, Weighing, on_floor, ratio_at, raw_fields, solution
 from antidote_learn.core.points import Point, Problem
-from antidote_learn.core.solvers import NEAR, SEEN, solve_budget, solve_penalty
+from antidote_learn.core.solvers import NEAR, SEEN, solve_budget, solve_kl_batch, solve_penalty
 from antidote_learn.core.writing import Ratio, Solved, mended, written
 
 _NOTHING = contextlib.nullcontext()
@@ -96,16 +96,19 @@ def weigh_kl_batch(
     """(weights, value, status, raw numbers) of nearly every training step, without detours; None where it is not one.
 
     A batch of finite losses that differ, all of the same mass, KL, a budget and a floor. ``ends`` are the smallest and
-    the largest loss. Also None: its last step missed the budget.
+    the largest loss. Also None: a few steps are not enough, or the last of them missed the budget.
     """
     low, high = extremes(values) if ends is None else ends
     if not (NEGLIGIBLE < high - low < kappa * 1e300 and delta > 0.0 and values.size <= CHUNK):
         return None
     sample = HostSample(values, None, low)
-    point = solve_budget(Problem(sample, KL, kappa, high - low, 0.0, 0.0), delta, 0.0, NEAR)
-    t, slack = point.t, on_floor(point.t, kappa)
-    share, mass, expected, square = sample.tilted_weights(-1.0 / t, point.nu + 1.0)
-    achieved = -expected / t - math.log(mass) - (point.nu + 1.0)
+    found = solve_kl_batch(Problem(sample, KL, kappa, high - low, 0.0, 0.0), delta)
+    if found is None:
+        return None
+    t, log_z = found
+    slack = on_floor(t, kappa)
+    share, mass, expected, square = sample.tilted_weights(-1.0 / t, log_z)
+    achieved = -expected / t - math.log(mass) - log_z
     if slack or abs(achieved - delta) <= SEEN * delta:
         share *= 1.0 / mass
     else:

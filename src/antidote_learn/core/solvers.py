@@ -28,6 +28,7 @@ from antidote_learn.core.points import (
 )
 
 TOLERANCE = 1e-9  # of log(D_f / delta)
+FEW = 4
 NEAR = 0.05  # a residual of KL after which one Halley step suffices, with what it misses mended
 SEEN = 2e-8  # by how much of delta a point that was not evaluated may miss it
 MENDED = 1e-4  # a change of log t that is made to first order in weights already written, which leaves its square
@@ -58,6 +59,12 @@ class Search(NamedTuple):
 Bracket = tuple[Scalar, Scalar, Scalar]  # low and high end, and what the next residual must stay below to be trusted
 
 
+def _halley(at_least: Callable[[Any, Any], Any], gap: Scalar, fall: Scalar, second: Scalar) -> Scalar:
+    """How far it is to the root of a residual that falls by ``fall``, by Halley's rule, at most 3.3 Newton steps."""
+    newton = gap / fall
+    return newton / at_least(0.3, 1.0 - 0.5 * newton * second / fall)
+
+
 def _step(
     ops: Sample,
     v: Scalar,
@@ -78,9 +85,7 @@ def _step(
         return v, bracket, done
     low, high, limit = bracket
     low, high = select(positive, v, low), select(positive, high, v)
-    slope = at_least(ops.tiny, -derivative)
-    newton = gap / slope
-    newton = at_least(floor, v + newton / at_least(0.3, 1.0 - 0.5 * newton * second / slope))
+    newton = at_least(floor, v + _halley(at_least, gap, at_least(ops.tiny, -derivative), second))
     good = (newton > low) & (newton < high) & (size < limit)
     following = at_least(floor, select(good, newton, 0.5 * (low + high)))
     done = done | (following == v)
@@ -183,6 +188,27 @@ def solve_budget(problem: Problem, delta: float, cost: Scalar, near: float = 0.0
 
     search = Search(residual, start, floor, high)
     return _find_nested(problem, search, ops.exp, ops.scalar(math.inf) if thin is None else thin.nu)
+
+
+def solve_kl_batch(problem: Problem, delta: float) -> tuple[float, float] | None:
+    """(t, log of the mean of exp(-x/t)) as `solve_budget` gives them, of a plain batch on the host, with a floor.
+
+    Without what makes a search safe: None where a few steps do not get near. The last step is taken unseen.
+    """
+    sample, floor = problem.sample, math.log(problem.kappa)
+    v = max(floor, _warm(problem, delta)[0])
+    for _ in range(FEW):
+        log_z, mean, divergence, slope, bend = kl_moments(sample, 0.0, math.exp(v))
+        if v <= floor and divergence <= delta:
+            return problem.kappa, log_z
+        if not (divergence > 0.0 and slope < 0.0):
+            return None
+        gap, fall = math.log(divergence / delta), -slope / divergence
+        following = max(floor, v + _halley(max, gap, fall, bend / divergence - fall * fall))
+        if abs(gap) <= NEAR and following > floor + OFF_FLOOR:
+            return math.exp(following), log_z + mean * (following - v)
+        v = following
+    return None
 
 
 def _solve_kl(

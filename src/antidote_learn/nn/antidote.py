@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from antidote_learn._types import PerSampleLoss, Relaxed
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.core.envelope import attach, envelope, held
-from antidote_learn.core.fused import cross_entropy_parts, relaxed_cross_entropy, weighted_gradient
+from antidote_learn.core.fused import cross_entropy_parts, label_positions, relaxed_cross_entropy, weighted_gradient
 from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.core.outcomes import Weighing
 from antidote_learn.core.weighing import empty, weigh
@@ -125,7 +125,7 @@ class AntidoteLoss(Objective):
         group, delta = active_group(self.process_group), self.delta
         if group is None:
             return relaxed_cross_entropy(input, target, self.kappa, delta)  # type: ignore[arg-type]
-        parts = cross_entropy_parts(input, target)
+        parts = cross_entropy_parts(input, label_positions(input, target))
         if parts is None:
             return None
 

@@ -130,7 +130,7 @@ def _class_axis(input: Tensor) -> int:
 
 def is_plain(input: Tensor, target: Tensor, sample_weight: Tensor | None) -> bool:
     """Whether it is plain at first sight that these are N rows of logits on the host and N class indices, all alike."""
-    if torch.compiler.is_compiling() or type(input) is not Tensor or type(target) is not Tensor:
+    if torch.compiler.is_compiling() or not _holds_numbers(input) or not _holds_numbers(target):
         return False
     shape, count = input.shape, target.shape
     return (
@@ -144,6 +144,11 @@ def is_plain(input: Tensor, target: Tensor, sample_weight: Tensor | None) -> boo
         and not torch.is_autocast_enabled("cpu")
         and (sample_weight is None or _is_uniform(sample_weight, count))
     )
+
+
+def _holds_numbers(x: Tensor) -> bool:
+    """Whether it holds numbers itself: subclasses may not, and what `torch.func` hands to a function does not."""
+    return type(x) is Tensor and not torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
 def _is_uniform(sample_weight: Tensor, shape: torch.Size) -> bool:
@@ -187,7 +192,7 @@ def _none_ignored(target: Tensor, ignore_index: int) -> bool:
 
 def readable(values: Tensor) -> bool:
     """Whether values may be looked at: that neither reads back from a device nor breaks a graph."""
-    return not torch.compiler.is_compiling() and values.device.type == "cpu" and type(values) is Tensor
+    return not torch.compiler.is_compiling() and values.device.type == "cpu" and _holds_numbers(values)
 
 
 def nothing(measure: Tensor) -> bool:

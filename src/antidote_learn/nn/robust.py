@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from antidote_learn.core.losses.naming import loss_function, parse_loss
-from antidote_learn.nn.elements import at_least_float32, check_reduction, class_elements, outside_autocast, reduced
+from antidote_learn.core.envelope import held
+from antidote_learn.core.losses.naming import closed_form, loss_function, parse_loss
+from antidote_learn.nn.elements import (
+    at_least_float32,
+    check_reduction,
+    class_elements,
+    is_plain,
+    outside_autocast,
+    reduced,
+)
 
 
 class RobustLoss(nn.Module):
@@ -43,11 +51,29 @@ class RobustLoss(nn.Module):
         super().__init__()
         check_reduction(reduction, label_smoothing)
         self.name, self.function = "+".join(map(str, parse_loss(name))), loss_function(name)
+        self.closed_form = closed_form(name)
         self.register_buffer("weight", weight)
         self.ignore_index, self.label_smoothing, self.reduction = ignore_index, label_smoothing, reduction
 
     def forward(self, input: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
         """The loss of a batch; a sample of ``sample_weight`` 2 counts twice."""
+        if sample_weight is None and self._is_plain() and is_plain(input, target, None) and input.requires_grad:
+            found = self.closed_form(input, target, 1.0 / max(len(target), 1) if self.reduction == "mean" else 1.0)
+            if found is not None:
+                value, gradient = found
+                return held(input, gradient, value, lambda variable: self._by_graph(variable, target, None))
+        return self._by_graph(input, target, sample_weight)
+
+    def _is_plain(self) -> bool:
+        """Whether the loss is the mean or sum of its closed form."""
+        return (
+            self.label_smoothing == 0.0
+            and self.ignore_index < 0
+            and self.reduction != "none"
+            and self._buffers["weight"] is None
+        )
+
+    def _by_graph(self, input: Tensor, target: Tensor, sample_weight: Tensor | None) -> Tensor:
         with outside_autocast(input):
             elements = class_elements(
                 self.function,

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from antidote_learn._types import PerSampleLoss
 from antidote_learn.core.losses import LOSSES
+from antidote_learn.core.losses.closed import ClosedForm
 
 WORDS = {"true": True, "false": False}
 
@@ -62,6 +63,19 @@ def loss_function(text: str) -> PerSampleLoss:
         return sum(others, start=first)
 
     return total
+
+
+def closed_form(text: str) -> ClosedForm:
+    """The loss with its gradient, for rows of logits and class indices on the host.
+
+    Example:
+        >>> import torch
+        >>> closed_form("mae")(torch.zeros(1, 2), torch.tensor([0]), 1.0)
+        (1.0, tensor([[-0.5000,  0.5000]]))
+    """
+    return ClosedForm(
+        [(weight, name, {**LOSSES[name].parameters, **given}) for weight, name, given in parse_loss(text)]
+    )
 
 
 def _bound(function: PerSampleLoss, given: Mapping[str, Any]) -> PerSampleLoss:

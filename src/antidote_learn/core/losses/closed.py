@@ -1,0 +1,340 @@
+"""Every loss with its gradient in closed form, as one node of the graph: nearly every training step on a CPU.
+
+A graph of small operations costs a small batch several times what its arithmetic costs, and a large one several passes
+over the logits. The formulas are those of the families beside; here stand their derivatives, for N rows of logits on
+the host and N class indices. Most losses are functions of s = -log p_y, some also of S = -sum_k log p_k (`SLOPES`); the
+others have a gradient of their own (`GRADIENTS`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from antidote_learn.core.arrays import ones
+from antidote_learn.core.fused import SMALL, Parts, cross_entropy_parts, label_positions, row_starts, weighted_gradient
+from antidote_learn.core.losses.likelihood import TINY
+
+CHUNK = 1 << 18  # logits of which a step keeps the tables that it works with
+LEAST = 1e-5  # of 1 - p_k in negative learning
+
+
+class Rows:
+    """What losses and slopes are made of, in NumPy: of the N labels, one entry for each row."""
+
+    def __init__(self, logits: Any, at: Any, surprise: Any) -> None:
+        """Takes (N, C) logits, the place of each label in them, once flat, and s = -log p_y."""
+        self.logits, self.at, self.surprise = logits, at, surprise
+        self.classes = logits.shape[1]
+
+    @cached_property
+    def p(self) -> Any:
+        """p_y."""
+        return np.exp(-self.surprise)
+
+    @cached_property
+    def complement(self) -> Any:
+        """1 - p_y, with all its digits."""
+        return -np.expm1(-self.surprise)
+
+    @cached_property
+    def total(self) -> Any:
+        """S = -sum_k log p_k."""
+        own = self.surprise + self.logits.ravel()[self.at]
+        return self.classes * own - _row_sums(self.logits)
+
+    @cached_property
+    def is_top(self) -> Any:
+        """Whether the label is the top class."""
+        return _tops(self.logits) == self.at
+
+
+class Slopes(NamedTuple):
+    """Losses, with their derivatives in s and, where they depend on it, in S."""
+
+    losses: Any
+    own: Any
+    total: Any = None
+
+
+def _ce(rows: Rows) -> Slopes:
+    return Slopes(rows.surprise, ones(len(rows.surprise), rows.surprise.dtype))
+
+
+def _ls(rows: Rows, rate: float) -> Slopes:
+    s, share = rows.surprise, rate / rows.classes
+    return Slopes((1.0 - rate) * s + share * rows.total, np.full_like(s, 1.0 - rate), np.full_like(s, share))
+
+
+def _focal_terms(s: Any, p: Any, c: Any, gamma: float, detach: bool) -> tuple[Any, Any]:
+    """(1 - p)^g s and its derivative in s; s / (1 - p) -> 1 where both vanish."""
+    factor = np.sqrt(c) if gamma == 0.5 else c**gamma  # a power takes several times as long
+    losses = factor * s
+    if not detach:
+        more = losses / c
+        more *= p
+        more *= gamma
+        factor += more
+    return losses, factor
+
+
+def _focal(rows: Rows, gamma: float, detach: bool) -> Slopes:
+    s = np.maximum(rows.surprise, TINY)
+    return Slopes(*_focal_terms(s, rows.p, -np.expm1(-s), gamma, detach))
+
+
+def _mae(rows: Rows) -> Slopes:
+    return Slopes(2.0 * rows.complement, 2.0 * rows.p)
+
+
+def _gce(rows: Rows, q: float) -> Slopes:
+    log_power = -q * rows.surprise
+    return Slopes(np.expm1(log_power) / -q, np.exp(log_power))
+
+
+def _rce(rows: Rows, floor: float) -> Slopes:
+    scale = -math.log(floor)
+    return Slopes(scale * rows.complement, scale * rows.p)
+
+
+def _sce(rows: Rows, alpha: float, beta: float, floor: float) -> Slopes:
+    scale = -beta * math.log(floor)
+    return Slopes(alpha * rows.surprise + scale * rows.complement, alpha + scale * rows.p)
+
+
+def _nce(rows: Rows) -> Slopes:
+    s, total = rows.surprise, rows.total
+    loss = s / total
+    return Slopes(loss, 1.0 / total, -loss / total)
+
+
+def _aul(rows: Rows, a: float, q: float) -> Slopes:
+    rest = a - rows.p
+    power = rest ** (q - 1.0)
+    return Slopes((power * rest - (a - 1.0) ** q) / q, power * rows.p)
+
+
+def _agce(rows: Rows, a: float, q: float) -> Slopes:
+    rest = a + rows.p
+    power = rest ** (q - 1.0)
+    return Slopes(((a + 1.0) ** q - power * rest) / q, power * rows.p)
+
+
+def _ael(rows: Rows, a: float) -> Slopes:
+    loss = np.exp(rows.p / -a)
+    return Slopes(loss, loss * rows.p / a)
+
+
+def _pushed(rows: Rows, m: float, floor: float) -> tuple[Any, Any]:
+    """-log p' of the eps-softmax, and its derivative in s."""
+    inside = rows.complement / (m + 1.0)
+    s = np.where(rows.is_top, -np.log1p(-inside), rows.surprise + math.log1p(m))
+    slope = np.where(rows.is_top, rows.p / ((m + 1.0) * (1.0 - inside)), 1.0)
+    least = -math.log(floor)
+    return np.minimum(s, least), np.where(s <= least, slope, 0.0)
+
+
+def _eps_ce(rows: Rows, m: float, floor: float) -> Slopes:
+    return Slopes(*_pushed(rows, m, floor))
+
+
+def _eps_focal(rows: Rows, m: float, gamma: float, floor: float, detach: bool) -> Slopes:
+    s, inner = _pushed(rows, m, floor)
+    s = np.maximum(s, TINY)
+    losses, slope = _focal_terms(s, np.exp(-s), -np.expm1(-s), gamma, detach)
+    return Slopes(losses, slope * inner)
+
+
+class Gradient(NamedTuple):
+    """Losses (N,), and the gradient of each in its row of logits, (N, C)."""
+
+    losses: Any
+    table: Any
+
+
+def _row_sums(table: Any) -> Any:
+    if table.size > SMALL:
+        return table.sum(1)  # without BLAS, whose threads and torch's get into each other's way
+    return table.dot(ones(table.shape[1], table.dtype))
+
+
+def _softmax(logits: Any) -> Any:
+    return torch.softmax(torch.from_numpy(logits), 1).numpy()
+
+
+def _tops(logits: Any) -> Any:
+    """The place of each row's top class, once the table is flat."""
+    return logits.argmax(1) + row_starts(*logits.shape)
+
+
+def _complement(p: Any, top: Any) -> Any:
+    """1 - p with all its digits: that of the top class is the sum of the others."""
+    flat = p.ravel()
+    own = flat[top]
+    flat[top] = 0.0
+    others = _row_sums(p)
+    flat[top] = own
+    rest = 1.0 - p
+    rest.ravel()[top] = others
+    return rest
+
+
+def _nfl(logits: Any, at: Any, gamma: float, detach: bool) -> Gradient:
+    p, top = _softmax(logits), _tops(logits)
+    c = np.maximum(_complement(p, top), TINY)
+    s = np.log(p)
+    s.ravel()[top] = np.log1p(-c.ravel()[top])
+    terms, slopes = _focal_terms(np.negative(s, s), p, c, gamma, detach)
+    total, own = _row_sums(terms), slopes.ravel()[at]
+    losses = terms.ravel()[at] / total
+    slopes *= (losses / total)[:, None]
+    slopes.ravel()[at] -= own / total  # now -d loss / d s_k
+    p *= _row_sums(slopes)[:, None]
+    slopes -= p
+    return Gradient(losses + 0.0 * total, slopes)  # NaN where the sum has no number
+
+
+def _nlnl(logits: Any, at: Any, draws: int) -> Gradient:
+    p = _softmax(logits)
+    rest = _complement(p, _tops(logits))
+    share = draws / (logits.shape[1] - 1)
+    rest.ravel()[at] = 1.0  # the given class has no part in it
+    clipped = rest < LEAST
+    rest[clipped] = LEAST
+    odds = p / rest
+    odds[clipped] = 0.0
+    odds.ravel()[at] = 0.0
+    losses = _row_sums(np.log(rest, rest)) * -share
+    p *= _row_sums(odds)[:, None]
+    odds -= p
+    odds *= share
+    return Gradient(losses, odds)
+
+
+def _logitclip(logits: Any, at: Any, clip: float, mode: str) -> Gradient:
+    work = logits * logits
+    norm = np.sqrt(_row_sums(work))
+    beyond = norm > (clip if mode == "paper" else 1.0 / clip)
+    norm[~beyond] = clip  # so that those are scaled by 1
+    scale = (clip / norm)[:, None]
+    table = _softmax(np.multiply(logits, scale, work))
+    losses = -np.log(table.ravel()[at]) + 0.0 * norm  # NaN where the norm has no number
+    table.ravel()[at] -= 1.0
+    inward = _row_sums(np.multiply(table, logits, work)) * beyond / (norm * norm)
+    table -= np.multiply(logits, inward[:, None], work)
+    table *= scale
+    return Gradient(losses, table)
+
+
+def _ldr_kl(logits: Any, at: Any, temperature: float, margin: float) -> Gradient:
+    classes = logits.shape[1]
+    exp = np.exp(logits)
+    positive = np.log1p(exp)  # softplus, of which f is K times the share in the row
+    per = classes / _row_sums(positive)
+    table = _softmax(positive * (per / temperature)[:, None])
+    own = table.ravel()[at]
+    discount = math.expm1(-margin / temperature) * own  # the given class has no margin
+    losses = margin + temperature * np.log((1.0 + discount) / (own * classes))
+    table *= (per / (1.0 + discount))[:, None]
+    table.ravel()[at] += per * (discount / (1.0 + discount) - 1.0)  # d loss / d softplus_k, but for its part in the sum
+    positive *= table
+    table -= (_row_sums(positive) * per / classes)[:, None]
+    table *= exp
+    exp += 1.0
+    table /= exp
+    return Gradient(losses, table)
+
+
+SLOPES: dict[str, Callable[..., Slopes]] = {
+    "ce": _ce,
+    "ls": _ls,
+    "focal": _focal,
+    "mae": _mae,
+    "gce": _gce,
+    "rce": _rce,
+    "sce": _sce,
+    "nce": _nce,
+    "aul": _aul,
+    "ael": _ael,
+    "agce": _agce,
+    "eps-ce": _eps_ce,
+    "eps-focal": _eps_focal,
+}
+GRADIENTS: dict[str, Callable[..., Gradient]] = {
+    "nfl": _nfl,
+    "nlnl": _nlnl,
+    "logitclip": _logitclip,
+    "ldr-kl": _ldr_kl,
+}
+
+
+class ClosedForm:
+    """A weighted sum of losses, as (weight, name, all parameters)."""
+
+    def __init__(self, terms: Sequence[tuple[float, str, Mapping[str, Any]]]) -> None:
+        """Binds the parameters."""
+        self.slopes = [(weight, partial(SLOPES[name], **given)) for weight, name, given in terms if name in SLOPES]
+        self.gradients = [(w, partial(GRADIENTS[name], **given)) for w, name, given in terms if name in GRADIENTS]
+
+    def __call__(self, input: Tensor, target: Tensor, scale: float) -> tuple[float, Tensor] | None:
+        """``scale`` times the sum of the losses of (N, C) logits on the host, and its gradient.
+
+        None for anything unusual: see `cross_entropy_parts`; and where the input's type does not hold what is needed.
+        """
+        at = label_positions(input, target)
+        if at is None:
+            return None
+        logits, labels, found = input.detach(), target.numpy(), []
+        if self.slopes:
+            parts = cross_entropy_parts(logits, at)
+            if parts is None:
+                return None
+            found.append(_by_slopes(self.slopes, Rows(logits.numpy(), at, parts.losses), parts, scale))
+        found += [_by_rows(function, logits.numpy(), labels, weight * scale) for weight, function in self.gradients]
+        value, gradient = found[0]
+        for more, table in found[1:]:
+            value, gradient = value + more, gradient.add_(table)
+        return (value, gradient) if math.isfinite(value) else None
+
+
+def _scaled(term: tuple[float, Any], rows: Rows) -> Slopes:
+    weight, function = term
+    found: Slopes = function(rows)
+    return found if weight == 1.0 else Slopes(*(None if part is None else part * weight for part in found))
+
+
+def _total(parts: Sequence[Any]) -> Any:
+    """Their sum; None is nothing."""
+    there = [part for part in parts if part is not None]
+    return sum(there[1:], start=there[0]) if there else None
+
+
+def _by_slopes(terms: Sequence[tuple[float, Any]], rows: Rows, parts: Parts, scale: float) -> tuple[float, Tensor]:
+    """The losses that are functions of s and S: d s = p - onehot, d S = K p - 1 = K (p - onehot) + (K onehot - 1)."""
+    losses, own, total = (_total(column) for column in zip(*(_scaled(term, rows) for term in terms), strict=True))
+    value = float(losses.sum()) * scale
+    if total is None:
+        return value, weighted_gradient(parts, own, scale)
+    gradient = weighted_gradient(parts, own + total * rows.classes, scale)
+    total *= scale
+    gradient.numpy().ravel()[rows.at] += total * rows.classes
+    return value, gradient.sub_(torch.from_numpy(total).unsqueeze(1))
+
+
+def _by_rows(function: Callable[..., Gradient], logits: Any, labels: Any, scale: float) -> tuple[float, Tensor]:
+    """The others, some rows at a time: a step over a large table takes long to get its memory."""
+    step = max(CHUNK // logits.shape[1], 1)
+    value, gradient = 0.0, np.empty_like(logits)
+    with np.errstate(all="ignore"):  # the caller sees what is not finite
+        for start in range(0, len(logits), step):
+            rows = logits[start : start + step]
+            losses, table = function(rows, labels[start : start + step] + row_starts(*rows.shape))
+            np.multiply(table, scale, gradient[start : start + step])
+            value += float(losses.sum()) * scale
+    return value, torch.from_numpy(gradient)
