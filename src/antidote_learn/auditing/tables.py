@@ -89,7 +89,7 @@ def _twins(rows: Rows) -> dict[int, str]:
     """By row, what identical rows with other labels say."""
     if rows.same is None:
         return {}
-    found = {}
+    found: dict[int, str] = {}
     for members in pd.Series(np.arange(len(rows.labels))).groupby(rows.same).indices.values():
         given = rows.labels[members]
         for label in np.unique(given) if (given != given[0]).any() else ():
