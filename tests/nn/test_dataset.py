@@ -451,6 +451,20 @@ def test_compiled_steps_are_those_of_eager():
     torch.testing.assert_close(loss.scores, eager.scores)
 
 
+@pytest.mark.parametrize("seen", [False, True])
+def test_compiled_a_loss_that_is_no_number_shows_in_the_value_and_is_not_remembered(seen):
+    features, labels = data(dtype=torch.float32)
+    loss, logits, index = DatasetAntidoteLoss(N, noise_rate=0.4), make_model(torch.float32)(features), torch.arange(N)
+    if seen:
+        loss(logits, labels, index=index)
+    torch.compiler.reset()
+    bad = logits.detach().clone()
+    bad[3] = math.nan
+    assert torch.compile(loss, fullgraph=True, backend="eager")(bad, labels, index=index).isnan()
+    assert loss.scores.isfinite().all()
+    assert loss.visits.tolist() == [int(seen) + (i != 3) for i in range(N)]
+
+
 # ---- two processes ---------------------------------------------------------------------------------------------------
 
 

@@ -170,9 +170,11 @@ class DatasetAntidoteLoss(Objective):
         whole = attach(self.scores, solved)
         lam = whole.raw["lam"]
         self._temperature = lam + self.kappa if isinstance(lam, float) and lam < float("inf") else 0.0
-        own = measure[index]
-        mean = measure.sum() / self.num_samples
-        return whole, torch.where(own > 0, whole.weights[index] * (mean / own), 0.0).to(rows.dtype)
+        own, mean = measure[index], measure.sum() / self.num_samples
+        unknown = (rows[:, 2] > 0).to(
+            own.dtype
+        )  # nothing but losses that are not finite, on a device: seen in the value
+        return whole, torch.where(own > 0, whole.weights[index] * (mean / own), unknown).to(rows.dtype)
 
     def _take(self, index: Tensor, losses: Tensor, mass: Tensor, labels: Tensor) -> None:
         """Takes losses into the averages; a sample that occurs several times counts once, with their mean.
