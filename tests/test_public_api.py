@@ -171,7 +171,7 @@ FUNCTIONS = {
             "delta": _DELTA,
             "noise_rate": "say how many labels are wrong, and nothing else",
             "kappa": _KAPPA,
-            "class_fair": "targets without classes, and classes whose labels are not equally wrong",
+            "class_fair": "no class is forgotten for another; off for targets that are not classes",
             "base_loss": _BASE_LOSS,
             "weight": _CLASS_WEIGHT,
             "ignore_index": _IGNORE,

@@ -28,7 +28,7 @@ def test_wrong_digits_are_found_and_counted(noise, least):
     assert found.noise_rate == found.estimated_errors / 1297
     assert found.table["is_label_issue"].sum() == found.estimated_errors == found.summary["flagged"]
     assert found.by_class["estimated_errors"].sum() == found.estimated_errors
-    assert found.posterior.classes.shape == (1297, 10)
+    assert found.posterior.beliefs.classes.shape == (1297, 10)
 
 
 def test_noise_that_depends_on_the_image():

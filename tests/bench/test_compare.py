@@ -213,7 +213,7 @@ def test_the_figure_has_a_panel_for_each_kind_with_rates():
     }
     figure = draw_comparison(comparison)
     assert len(figure.axes) == 2
-    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["ce", "gce"]
     assert draw_comparison(made_up({("ce", "none"): (1.0, 2.0, 3.0)})) is None
 
