@@ -99,7 +99,7 @@ def test_what_is_written(table, tmp_path):
     assert json.loads((tmp_path / "summary.json").read_text())["format"] == 1
     stored = read_audit(tmp_path)
     np.testing.assert_allclose(stored.posterior.beliefs.dense(slice(None)).sum(axis=1), 1.0, atol=1e-5)
-    assert stored.classes == ("class 0", "class 1", "class 2")
+    assert stored.posterior.classes == ("class 0", "class 1", "class 2")
 
 
 def test_the_report_is_for_people(table, tmp_path):
