@@ -77,8 +77,10 @@ def power_point(problem: Problem, power: Power, v: Scalar, pivot: float = 0.0) -
         u = (x - pivot) * back + share if pivot else x * back + 1.0
         if sign > 0.0:
             alive = u > 0.0
-            g = xp.where(alive, u, 0.0) if p == 1.0 else xp.where(alive, xp.where(alive, u, 1.0) ** p, 0.0)
-            return (g, 0), (g * u, 0), (g / xp.where(alive, u, 1.0), 0)
+            u = xp.where(alive, u, 0.0)
+            below = u ** (p - 1.0) if p > 1.0 else xp.where(alive, xp.where(alive, u, 1.0) ** (p - 1.0), 0.0)
+            g = below * u
+            return (g, 0), (g * u, 0), (below, 0)
         g = u**p
         return (g, 0), (g * u, 0), (g / u, 0)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -288,25 +289,33 @@ def _solve_power(problem: Problem, delta: float, cost: Scalar, budget: Scalar) -
         short = math.log(kappa) - ops.log(point.t)
         return ops.select(short > gap, short, gap), ops.select(short > gap, -point.drift, derivative), 0.0
 
-    s, mean = _warm(problem, budget)
-    t = ops.exp(s)
     if kappa > 0.0:
         floor = ops.log(ops.scalar(scale * kappa) if falling else scale * kappa * problem.tied**0.5) - 1e-9
     else:
         floor = ops.log(ops.smallest_positive()) - (0.0 if falling else DEPTH)
-    start = ops.log(scale * t + mean) if falling else ops.log(ops.at_least(0.1 * scale * t, scale * t - mean))
-    thin = _thinned(problem, delta, cost)
-    exact = _sorted_start(problem, delta)
-    if exact is not None:
-        start = exact
-    elif thin is not None:
-        start = math.log(abs(thin.nu + power.constant) * thin.t)
+    start = _power_start(problem, power, delta, cost, budget)
     high = ops.at_least(floor, ops.log(problem.largest * (1.0 + scale / budget**0.5))) + 10.0
     search = Search(residual, start, floor, high)
     point = _find(problem, search, lambda v: power_point(problem, power, v), DEVICE_POWER)
     if isinstance(ops, HostSample) and falling and kappa == 0.0 and abs(residual(start, point)[0]) > COARSE:
         return _from_pivot(problem, power, residual, point)
     return point
+
+
+def _power_start(problem: Problem, power: Power, delta: float, cost: Scalar, budget: Scalar) -> Scalar:
+    """The log offset to start from: the solution of a small chi-square sample, or of a part, or by `_warm`."""
+    exact = _sorted_start(problem, delta)
+    if exact is not None:
+        return exact
+    thin = _thinned(problem, delta, cost)
+    if thin is not None:
+        return math.log(abs(thin.nu + power.constant) * thin.t)
+    ops, scale = problem.sample, abs(power.scale)
+    s, mean = _warm(problem, budget)
+    t = ops.exp(s)
+    if power.scale > 0.0:
+        return ops.log(scale * t + mean)
+    return ops.log(ops.at_least(0.1 * scale * t, scale * t - mean))
 
 
 def _from_pivot(
@@ -340,7 +349,6 @@ def _sorted_start(problem: Problem, delta: float) -> float | None:
     ):
         return None
     ((x, mass, _),) = sample.chunks()
-    mass = np.full(x.size, 1.0 / x.size) if mass is None else mass
     t, nu = sorted_chi2(x, mass, delta, problem.kappa)
     return math.log(-nu * t) if t > 0.0 else None
 
@@ -390,20 +398,32 @@ def _around_lowest(problem: Problem, search: Search, temperature: Callable[[Scal
     return search._replace(start=lowest, floor=lowest - step, high=lowest + step)
 
 
+@lru_cache(maxsize=64)
+def _shares(count: int) -> Any:
+    """1/B, 2/B ... 1: the masses of the smallest losses of a uniform sample."""
+    shares = np.arange(1.0, count + 1.0) / count
+    shares.flags.writeable = False
+    return shares
+
+
 def sorted_chi2(x: Any, mass: Any, delta: float, kappa: float) -> tuple[float, float]:
-    """(t, nu) of the chi-square problem without iterating, from sorted losses and prefix sums.
+    """(t, nu) of the chi-square problem without iterating, from sorted losses and prefix sums; mass None is uniform.
 
     With the n smallest losses alive, of mass P, mean m and variance v: t^2 = P v / (1 + 2 delta - 1 / P), and the
     threshold -rho = m + t / P must fall between the n-th loss and the next. Where rounding leaves no such n, t is 0.
     """
-    order = np.argsort(x)
-    x, mass = x[order], mass[order]
-    total = np.cumsum(mass)
-    mean = np.cumsum(mass * x) / total
-    spread = np.maximum(np.cumsum(mass * x * x) / total - mean * mean, 0.0)
-    room = 1.0 + 2.0 * delta - 1.0 / total
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.sqrt(total * spread / np.where(room > 0.0, room, np.nan))
+    if mass is None:
+        x, total = np.sort(x), _shares(x.size)
+        first = x / x.size
+    else:
+        order = np.argsort(x)
+        x, mass = x[order], mass[order]
+        total, first = np.cumsum(mass), mass * x
+    mean = first.cumsum() / total
+    first *= x
+    spread = np.maximum(first.cumsum() / total - mean * mean, 0.0)
+    room = (1.0 + 2.0 * delta) - 1.0 / total
+    t = np.sqrt(total * spread / np.where(room > 0.0, room, math.nan))
     threshold = mean + t / total
     following = np.empty_like(x)
     following[:-1], following[-1] = x[1:], np.inf
