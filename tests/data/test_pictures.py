@@ -37,7 +37,7 @@ def test_small_images_are_enlarged_and_read_as_the_package_would(images):
     assert found.shape == (6, WIDTH)
     assert found.dtype == torch.float32
     assert not found.requires_grad
-    np.testing.assert_allclose(found[0], reference(images[0], 128), atol=0.02 * float(found.max()))
+    np.testing.assert_allclose(found[0], reference(images[0], 160), atol=0.02 * float(found.max()))
 
 
 def test_large_images_are_read_at_the_size_of_training(images):

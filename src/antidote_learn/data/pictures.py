@@ -21,20 +21,21 @@ MEAN, STD = (
     (127 / 255,),
     (128 / 255,),
 )  # of pixels, as the Lite variants were trained with; ImageNet's own cost .03 of AP
-SMALL, LARGE = 128, 224  # sides that images are resized to, multiples of the encoder's stride
+TINY = 64  # pixels of a side that is enlarged to SMALL, others become LARGE; both are multiples of the stride
+SMALL, LARGE = 160, 224
 
 
 @torch.no_grad()
 def embedded_images(images: Tensor) -> Tensor:
     """(B, 1280) float32, no number below 0; a row depends on its own image alone, but for rounding.
 
-    Images with a side of up to 64 pixels are enlarged to 128 x 128. All others are resized to 224 x 224, which the
+    Images with a side of up to 64 pixels are enlarged to 160 x 160. All others are resized to 224 x 224, which the
     encoder was trained on.
 
     Args:
         images: (B, C, H, W) uint8, grey or RGB.
     """
-    side = SMALL if min(images.shape[2:]) <= SMALL // 2 else LARGE
+    side = SMALL if min(images.shape[2:]) <= TINY else LARGE
     colour = images.expand(-1, 3, -1, -1).contiguous(memory_format=torch.channels_last)
     resized = interpolate(colour, (side, side), mode="bicubic", antialias=True)
     found: Tensor = _encoder().extract_features(normalise(resized, MEAN, STD)).mean(dim=(2, 3))
