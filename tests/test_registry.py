@@ -9,11 +9,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antidote_learn.core.budgets import delta_from_rate
 from antidote_learn.data.augment import RECIPES
 from antidote_learn.data.sources import DATA
 from antidote_learn.methods.single import Single
 from antidote_learn.models import MODELS, build_model, default_model
 from antidote_learn.nn.antidote import AntidoteLoss
+from antidote_learn.nn.dataset import DatasetAntidoteLoss
 from antidote_learn.registry import (
     BUDGETS,
     DATA_PROTOCOLS,
@@ -47,6 +49,8 @@ from antidote_learn.training.schedules import parse_schedule
         ("antidote:divergence=[alpha:1.5]", "antidote", {"divergence": "alpha:1.5"}),
         ("antidote:divergence=[alpha:1.5]:kappa=0", "antidote", {"divergence": "alpha:1.5", "kappa": 0.0}),
         ("antidote:base_loss=[ce]:divergence=[alpha:3]", "antidote", {"base_loss": "ce", "divergence": "alpha:3"}),
+        ("antidote-dataset", "antidote-dataset", {}),
+        ("antidote-dataset:delta=0.5:kappa=0", "antidote-dataset", {"delta": 0.5, "kappa": 0.0}),
     ],
 )
 def test_a_method_is_a_name_and_parameters(text, name, parameters):
@@ -90,8 +94,8 @@ def test_a_method_is_written_as_a_user_would(parameters, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("antidot", "unknown method 'antidot'; accepted: antidote, ce, ls"),
-        ("", "unknown method ''; accepted: antidote, ce"),
+        ("antidot", "unknown method 'antidot'; accepted: antidote, antidote-dataset, ce, ls"),
+        ("", "unknown method ''; accepted: antidote, antidote-dataset, ce"),
         ("ANTIDOTE", "unknown method 'ANTIDOTE'"),
         ("ce:q=1", "unknown parameter 'q=1'; 'ce' accepts no parameters"),
         ("antidote:", "unknown parameter ''; 'antidote' accepts: noise_rate=..., delta=..., penalty=..., kappa=..."),
@@ -103,6 +107,7 @@ def test_a_method_is_written_as_a_user_would(parameters, text):
         ("antidote:divergence=alpha:1.5", "unknown parameter '1.5'"),
         ("antidote:divergence=[alpha:1.5", "unknown parameter '1.5'"),
         ("antidote:kappa=0:kappa=1", "gives kappa twice"),
+        ("antidote-dataset:penalty=1", "'antidote-dataset' accepts: noise_rate=..., delta=..., kappa=..."),
     ],
 )
 def test_a_mistake_is_answered_with_what_is_accepted(text, message):
@@ -151,6 +156,13 @@ def test_a_method_that_forgets_nothing_takes_no_budget():
             with_budget(parse_method("ce"), {key: 0.2})
 
 
+def test_a_method_without_a_price_takes_none():
+    assert with_budget(parse_method("antidote-dataset"), {"delta": 0.3}).parameters == {"delta": 0.3}
+    assert with_budget(parse_method("antidote-dataset"), {}).parameters == {"noise_rate": "auto"}
+    with pytest.raises(ValueError, match="method 'antidote-dataset' takes no penalty: leave it out"):
+        with_budget(parse_method("antidote-dataset"), {"penalty": 1.0})
+
+
 def test_a_rate_that_is_no_number_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(ValueError, match="noise_rate must be auto, injected or a number"):
         train("iris", noise_rate="automatic", out=tmp_path / "run")
@@ -177,6 +189,14 @@ def test_parameters_reach_the_loss():
     logits, labels = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
     own = AntidoteLoss(0.5, kappa=0.25, divergence="alpha:1.5")
     assert torch.equal(loss(logits, labels), own(logits, labels))
+
+
+def test_a_method_that_remembers_is_built_for_all_samples():
+    method = build_method(parse_method("antidote-dataset:noise_rate=0.3:kappa=0.25"), num_samples=77)
+    assert isinstance(method, Single)
+    loss = method.objective
+    assert isinstance(loss, DatasetAntidoteLoss)
+    assert (loss.num_samples, loss.delta, loss.kappa, loss.class_fair) == (77, delta_from_rate(0.3), 0.25, True)
 
 
 @pytest.mark.parametrize("text", ["antidote:noise_rate=1.5", "antidote:delta=-1", "antidote:delta=1:divergence=tv"])

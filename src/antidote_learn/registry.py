@@ -12,6 +12,7 @@ from antidote_learn.core.losses.naming import loss_function, parse_loss
 from antidote_learn.methods.base import Method
 from antidote_learn.methods.single import Single
 from antidote_learn.nn.antidote import AntidoteLoss
+from antidote_learn.nn.dataset import DatasetAntidoteLoss
 from antidote_learn.nn.robust import RobustLoss
 from antidote_learn.presets import preset, read
 
@@ -29,11 +30,13 @@ class MethodEntry:
         about: One line for the user.
         build: Parameters to a method.
         parameters: What may follow the name: a function from text to value for each.
+        remembers: Whether it also takes ``num_samples``, as it keeps something of every sample.
     """
 
     about: str
     build: Callable[..., Method]
     parameters: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
+    remembers: bool = False
 
 
 def _rate(text: str) -> float | str:
@@ -52,6 +55,12 @@ METHODS: dict[str, MethodEntry] = {
             "divergence": str,
             "base_loss": str,
         },
+    ),
+    "antidote-dataset": MethodEntry(
+        "ANTIDOTE over the whole data set, within each class, by remembered losses",
+        lambda **given: Single(DatasetAntidoteLoss(**given)),
+        {"noise_rate": _rate, "delta": float, "kappa": float},
+        remembers=True,
     ),
 }
 # Names that users of the published code know.
@@ -161,9 +170,10 @@ def with_budget(spec: MethodSpec, given: Mapping[str, Any]) -> MethodSpec:
     """The method with exactly one budget: its own, or the one that is given, or the estimated rate."""
     chosen = {key: value for key, value in given.items() if value is not None}
     own = {key: spec.parameters[key] for key in BUDGETS if key in spec.parameters}
+    foreign = [key for key in chosen if spec.is_loss or key not in METHODS[spec.name].parameters]
+    if foreign:
+        raise ValueError(f"method {spec.name!r} takes no {' or '.join(foreign)}: leave it out")
     if not spec.forgets:
-        if chosen:
-            raise ValueError(f"method {spec.name!r} takes no {' or '.join(chosen)}: leave it out")
         return spec
     if len(chosen) + len(own) > 1:
         both = " and ".join([*(f"{k}={v}" for k, v in own.items()), *(f"{k}={v}" for k, v in chosen.items())])
@@ -171,11 +181,12 @@ def with_budget(spec: MethodSpec, given: Mapping[str, Any]) -> MethodSpec:
     return MethodSpec(spec.name, {**spec.parameters, **chosen, **({} if chosen or own else {"noise_rate": "auto"})})
 
 
-def build_method(spec: MethodSpec) -> Method:
-    """A method whose budget is a number."""
+def build_method(spec: MethodSpec, *, num_samples: int = 1) -> Method:
+    """A method whose budget is a number, for so many training samples."""
     if spec.is_loss:
         return Single(loss_function(spec.name))
-    return METHODS[spec.name].build(**spec.parameters)
+    entry = METHODS[spec.name]
+    return entry.build(**spec.parameters, **({"num_samples": num_samples} if entry.remembers else {}))
 
 
 def check_method(method: MethodSpec) -> None:

@@ -61,6 +61,7 @@ def test_cuts():
         ({"labels": [], "features": FEATURES}, "labels must be a non-empty list"),
         ({"labels": GIVEN, "pred_probs": PROBS[:10]}, r"shape \(500, 4\)"),
         ({"labels": GIVEN, "pred_probs": np.log(PROBS)}, "row 0 is none"),
+        ({"labels": GIVEN, "pred_probs": 2 * PROBS - 0.25}, "row 0 is none"),
         ({"labels": GIVEN, "pred_probs": np.where(np.arange(500)[:, None] == 3, np.nan, PROBS)}, "row 3 is none"),
         ({"labels": GIVEN, "pred_probs": PROBS[:, :3] / PROBS[:, :3].sum(1, keepdims=True)}, "0 ... 3 with K = 3"),
         ({"labels": GIVEN - 1, "pred_probs": PROBS}, "number the classes from 0"),

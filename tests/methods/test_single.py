@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
-from antidote_learn import AntidoteLoss
+from antidote_learn import AntidoteLoss, DatasetAntidoteLoss
 from antidote_learn._types import Batch
 from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.methods.base import Context, Method, Scores
@@ -23,7 +23,8 @@ CLASSES = 4
 
 def batch_of(size: int) -> Batch:
     labels = torch.randint(CLASSES, (size,), generator=GENERATOR)
-    return Batch(torch.randn(size, 6, generator=GENERATOR), labels, torch.arange(size), size)
+    index = torch.randperm(40, generator=GENERATOR)[:size]
+    return Batch(torch.randn(size, 6, generator=GENERATOR), labels, index, size)
 
 
 BATCHES = [batch_of(size) for size in (32, 32, 17, 32, 9)]
@@ -32,6 +33,7 @@ OBJECTIVES = {
     "rate": lambda: AntidoteLoss(noise_rate=0.3),
     "chi2": lambda: AntidoteLoss(0.4, divergence="chi2", kappa=0.0),
     "penalty": lambda: AntidoteLoss(penalty=1.0),
+    "dataset": lambda: DatasetAntidoteLoss(40, noise_rate=0.3),
 }
 
 
@@ -52,7 +54,8 @@ class Plain:
     optimizer: Any = sgd
     processes: int = 1
     classes: int = CLASSES
-    samples: int = 32
+    samples: int = 40
+    progress: float = 1.0
     gradients: list[Tensor] = field(default_factory=list)
 
     def network(self) -> tuple[nn.Module, Optimizer]:
@@ -117,6 +120,29 @@ def test_three_steps_are_those_of_a_loop_of_plain_torch(name):
     ctx = Plain()
     method = built(name, ctx)
     assert stepped(method, ctx, BATCHES[:3]) == losses
+    for key, value in net.state_dict().items():
+        assert torch.equal(weights(method)[key], value), key
+
+
+def test_steps_over_the_data_set_know_the_samples_and_how_far_the_training_is():
+    net, objective = network(), DatasetAntidoteLoss(40, noise_rate=0.3)
+    optimizer, losses, ctx = sgd(net), [], Plain()
+    method, found = built("dataset", ctx), []
+    for progress, batch in zip((0.0, 0.05, 0.5), BATCHES, strict=False):
+        objective.set_progress(progress)
+        loss = objective(net(batch.inputs), batch.labels, index=batch.index)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        ctx.progress = progress
+        stats = method.step(batch, ctx)
+        found.append(stats.loss.item())
+        whole = objective.last.scope
+        assert float(stats.numbers["temperature"]) == pytest.approx(float(whole.lam) + 0.05)
+        ratio = whole.weights[objective.visits > 0] * (objective.visits > 0).double().mean()  # 1 on average over these
+        assert float(stats.numbers["forgotten"]) == pytest.approx((ratio < 0.05).double().mean().item(), abs=1e-6)
+    assert found == losses
     for key, value in net.state_dict().items():
         assert torch.equal(weights(method)[key], value), key
 

@@ -19,6 +19,7 @@ from tests.commands import Command, antidote
 
 MODEL, EPOCHS = "mlp:hidden=[512,512]", 6
 ARGS = ("train", "digits", "--noise", "symmetric:0.4", "--model", MODEL, "--epochs", EPOCHS)
+REMEMBERS = ("--method", "antidote-dataset")  # its memory of all samples must come back, too
 LINES = 2 * 6 + EPOCHS  # one for each epoch, of the halves and of the training
 MOMENTS = (np.arange(5) + np.random.default_rng(0).random(5)) / 5 * LINES  # one in every fifth of a run, in epochs
 
@@ -47,10 +48,19 @@ class Whole(NamedTuple):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> Whole:
     """The run that is left alone; it starts in an empty folder with --resume."""
+    return left_alone(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory) -> Whole:
+    """The same of a method that remembers every sample."""
+    return left_alone(tmp_path_factory.mktemp("remembered"), *REMEMBERS)
+
+
+def left_alone(folder: Path, *args: object) -> Whole:
     antidote("--version")  # the server is up
-    folder = tmp_path_factory.mktemp("whole")
     start = time.monotonic()
-    done = antidote(*ARGS, "--out", folder, "--resume", "--json")
+    done = antidote(*ARGS, *args, "--out", folder, "--resume", "--json")
     assert done.code == 0, done.err
     return Whole(folder, time.monotonic() - start, done.out, numbers(folder))
 
@@ -59,8 +69,8 @@ def in_process(folder: Path, **given: object) -> None:
     train("digits", noise="symmetric:0.4", model=MODEL, epochs=EPOCHS, out=folder, **given)
 
 
-def continued(folder: Path) -> dict[str, object]:
-    done = antidote(*ARGS, "--out", folder, "--resume")
+def continued(folder: Path, *args: object) -> dict[str, object]:
+    done = antidote(*ARGS, *args, "--out", folder, "--resume")
     assert done.code == 0, done.err
     return numbers(folder)
 
@@ -72,13 +82,23 @@ def checkpoint_of(folder: Path, stage: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("moment", MOMENTS.round(2))
 def test_killed_at_a_random_moment(whole, moment, tmp_path):
-    command = Command(*ARGS, "--out", tmp_path / "run", saves_often=True)
+    killed(tmp_path / "run", moment, whole.seconds)
+    assert continued(tmp_path / "run") == whole.numbers
+
+
+@pytest.mark.parametrize("moment", [13.3, 14.6, 16.8])  # in the training
+def test_a_memory_of_samples_killed_at_a_random_moment(remembered, moment, tmp_path):
+    killed(tmp_path / "run", moment, remembered.seconds, *REMEMBERS)
+    assert continued(tmp_path / "run", *REMEMBERS) == remembered.numbers
+
+
+def killed(folder: Path, moment: float, seconds: float, *args: object) -> None:
+    command = Command(*ARGS, *args, "--out", folder, saves_often=True)
     command.until(": epoch ", times=int(moment))
-    time.sleep(moment % 1 * whole.seconds / LINES)
+    time.sleep(moment % 1 * seconds / LINES)
     command.signal(signal.SIGKILL)
     assert command.wait().code == -signal.SIGKILL
-    assert list((tmp_path / "run" / "checkpoint").glob("*.safetensors"))
-    assert continued(tmp_path / "run") == whole.numbers
+    assert list((folder / "checkpoint").glob("*.safetensors"))
 
 
 def test_killed_again_and_again_between_two_files(whole, tmp_path):
@@ -134,6 +154,14 @@ def test_stopped_inside_an_epoch(whole, name, epoch, file, tmp_path):
     assert stopped["step"] > 0
     in_process(tmp_path, resume=True)
     assert numbers(tmp_path) == whole.numbers
+
+
+def test_a_memory_of_samples_stopped_inside_an_epoch(remembered, tmp_path):
+    with pytest.raises(Interrupted):
+        in_process(tmp_path, method=REMEMBERS[1], reporter=Stopper("training", 2))
+    assert checkpoint_of(tmp_path, "training")["step"] > 0
+    in_process(tmp_path, method=REMEMBERS[1], resume=True)
+    assert numbers(tmp_path) == remembered.numbers
 
 
 @pytest.fixture

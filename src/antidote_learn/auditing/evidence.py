@@ -17,7 +17,7 @@ from antidote_learn._types import Batch
 from antidote_learn.core.beliefs import Beliefs, MeanBeliefs
 from antidote_learn.methods.base import Context, Method, Plan, StepStats
 from antidote_learn.methods.single import Single
-from antidote_learn.nn.antidote import AntidoteLoss
+from antidote_learn.nn.dataset import DatasetAntidoteLoss
 from antidote_learn.training.estimation import add_judgement, restore_mean
 from antidote_learn.training.loop import Progress, Stage, Trainer
 from antidote_learn.training.schedules import parse_schedule
@@ -42,7 +42,7 @@ class Evidence:
 
 def robust(rate: float, trainer: Trainer) -> Method:
     """How the networks of an audit are trained, at an estimated share of wrong labels."""
-    return Single(AntidoteLoss(noise_rate=rate))
+    return Single(DatasetAntidoteLoss(trainer.samples, noise_rate=rate))
 
 
 def gather(trainer: Trainer, folder: Path, *, rate: float, epochs: int) -> Evidence:

@@ -89,15 +89,15 @@ def _twins(rows: Rows) -> dict[int, str]:
     """By row, what identical rows with other labels say."""
     if rows.same is None:
         return {}
-    groups = pd.Series(np.arange(len(rows.labels))).groupby(rows.same).indices
-    found = {}
-    for members in groups.values():
-        if len(members) > 1 and len(set(rows.labels[members])) > 1:
-            for i in members:
-                others = [j for j in members if rows.labels[j] != rows.labels[i]]
-                named = ", ".join(f"{rows.index[j]} ({rows.classes[rows.labels[j]]!s})" for j in others[:NAMED])
-                more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-                found[int(i)] = f"identical to row {named}{more} with another label"
+    found: dict[int, str] = {}
+    for members in pd.Series(np.arange(len(rows.labels))).groupby(rows.same).indices.values():
+        given = rows.labels[members]
+        for label in np.unique(given) if (given != given[0]).any() else ():
+            others = members[given != label]
+            named = ", ".join(f"{rows.index[j]} ({rows.classes[rows.labels[j]]!s})" for j in others[:NAMED])
+            more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+            said = f"identical to row {named}{more} with another label"
+            found |= dict.fromkeys(members[given == label].tolist(), said)
     return found
 
 

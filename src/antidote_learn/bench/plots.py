@@ -183,7 +183,8 @@ def _shares(chosen: NDArray[np.bool_], wrong: NDArray[np.bool_]) -> str:
 
 
 def _method(run: Run) -> str:
-    return {"antidote": "ANTIDOTE", "ce": "cross-entropy"}.get(name := parse_method(run.spec["method"]).name, name)
+    names = {"antidote": "ANTIDOTE", "antidote-dataset": "ANTIDOTE over the data set", "ce": "cross-entropy"}
+    return names.get(name := parse_method(run.spec["method"]).name, name)
 
 
 def _losses(samples: pd.DataFrame) -> NDArray[np.float64]:

@@ -55,6 +55,7 @@ class Context(Protocol):
     processes: int
     classes: int
     samples: int
+    progress: float  # the fraction of the training that is done, before the present step
 
     def network(self) -> tuple[nn.Module, Optimizer]:
         """A new network with its optimiser, on the device; further calls give networks with other weights."""

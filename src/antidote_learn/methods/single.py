@@ -1,4 +1,4 @@
-"""One network and one objective: cross-entropy, any robust loss, ANTIDOTE (Algorithm 1)."""
+"""One network and one objective: cross-entropy, any robust loss, ANTIDOTE over the batch or over the data set."""
 
 from __future__ import annotations
 
@@ -12,22 +12,26 @@ from torch.optim import Optimizer
 from antidote_learn._types import Batch, PerSampleLoss
 from antidote_learn.methods.base import Context, Plan, StepStats
 from antidote_learn.nn.antidote import AntidoteLoss
+from antidote_learn.nn.dataset import DatasetAntidoteLoss
 
 
 class Single:
-    """Trains one network on the mean of a per-sample loss, or on `AntidoteLoss`.
+    """Trains one network on the mean of a per-sample loss, or on ANTIDOTE.
 
     Args:
-        objective: An `AntidoteLoss`, or a function (logits, labels) -> (B,).
+        objective: An `AntidoteLoss`, a `DatasetAntidoteLoss` for all training samples, or a function
+            (logits, labels) -> (B,).
     """
 
-    def __init__(self, objective: AntidoteLoss | PerSampleLoss) -> None:
+    def __init__(self, objective: AntidoteLoss | DatasetAntidoteLoss | PerSampleLoss) -> None:
         self.objective = objective
 
     def build(self, ctx: Context) -> None:
-        """Makes the network."""
+        """Makes the network, and takes what is remembered to its device."""
         self.net, self.optimizer = ctx.network()
         self.plain = ctx.plain(self.net)
+        if isinstance(self.objective, DatasetAntidoteLoss):
+            self.objective.to(next(self.plain.parameters()).device)
 
     def begin_epoch(self, epoch: int, ctx: Context) -> Plan:
         """Every epoch visits all samples."""
@@ -36,15 +40,20 @@ class Single:
 
     def step(self, batch: Batch, ctx: Context) -> StepStats:
         """The global batch's objective; its gradient is right after averaging over processes, however it is split."""
-        logits = self.net(batch.inputs)
-        if isinstance(self.objective, AntidoteLoss):
-            loss = self.objective(logits, batch.labels)
-            stats = StepStats(loss.detach(), _figures(self.objective))
-        else:
-            loss = self.objective(logits, batch.labels).sum() * (ctx.processes / batch.total)
-            stats = StepStats(loss.detach(), {})
+        loss, figures = self._loss(self.net(batch.inputs), batch, ctx)
         ctx.update(self.net, self.optimizer, loss)
-        return stats
+        return StepStats(loss.detach(), figures)
+
+    def _loss(self, logits: Tensor, batch: Batch, ctx: Context) -> tuple[Tensor, dict[str, Any]]:
+        objective = self.objective
+        if isinstance(objective, DatasetAntidoteLoss):
+            objective.set_progress(ctx.progress)
+            loss = objective(logits, batch.labels, index=batch.index)
+            return loss, _figures(objective)
+        if isinstance(objective, AntidoteLoss):
+            loss = objective(logits, batch.labels)
+            return loss, _figures(objective)
+        return objective(logits, batch.labels).sum() * (ctx.processes / batch.total), {}
 
     @torch.no_grad()
     def predict(self, inputs: Tensor) -> Tensor:
@@ -59,15 +68,17 @@ class Single:
         return {"net": (self.net, self.optimizer)}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Nothing beside the network."""
-        return {}
+        """What the objective remembers."""
+        return dict(self.objective.state_dict()) if isinstance(self.objective, DatasetAntidoteLoss) else {}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Nothing to put back."""
+        """Puts it back."""
+        if isinstance(self.objective, DatasetAntidoteLoss):
+            self.objective.load_state_dict(state)
 
 
-def _figures(objective: AntidoteLoss) -> dict[str, Any]:
-    """The temperature t = lam + kappa and the share that was forgotten, of the whole batch."""
+def _figures(objective: AntidoteLoss | DatasetAntidoteLoss) -> dict[str, Any]:
+    """The temperature t = lam + kappa and the share that was forgotten, of all that was relaxed together."""
     solved = objective.last
     assert solved is not None  # the loss was just called
     whole = solved.scope or solved

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -93,11 +94,11 @@ class DatasetAntidoteLoss(Objective):
             reduction=reduction,
             process_group=process_group,
         )
-        if not isinstance(num_samples, int) or num_samples < 1:
+        if not isinstance(num_samples, (int, np.integer)) or num_samples < 1:
             raise ValueError(f"num_samples must be a whole number >= 1, the size of the data set; got {num_samples!r}")
         budget, _ = one_budget(KL, delta=delta, noise_rate=noise_rate)
         assert budget is not None  # there is no penalty to choose
-        self.delta, self.class_fair, self.num_samples = budget, class_fair, num_samples
+        self.delta, self.class_fair, self.num_samples = budget, class_fair, int(num_samples)
         self.register_buffer("scores", torch.zeros(num_samples))
         self.register_buffer("visits", torch.zeros(num_samples, dtype=torch.int32))
         self.register_buffer("measure", torch.zeros(num_samples))

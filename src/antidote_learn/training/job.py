@@ -19,6 +19,7 @@ from antidote_learn.data.prepared import Prepared
 from antidote_learn.methods.base import Method, Scores
 from antidote_learn.methods.single import Single
 from antidote_learn.nn.antidote import AntidoteLoss
+from antidote_learn.nn.dataset import DatasetAntidoteLoss
 from antidote_learn.registry import MethodSpec, build_method
 from antidote_learn.training.checkpoint import replacing, write_bytes, write_json, write_tensors
 from antidote_learn.training.engine import Engine, unwrapped
@@ -60,7 +61,7 @@ def _run(trainer: Trainer, job: Job) -> None:
     for note in job.data.notes:
         trainer.reporter.note(note)
     rate = _rate(trainer, job)
-    method = build_method(_with_rate(job.method, rate))
+    method = build_method(_with_rate(job.method, rate), num_samples=trainer.samples)
     spec = job.spec
     stage = Stage(
         "training",
@@ -144,7 +145,7 @@ def _best(progress: Progress) -> dict[str, Any]:
 def samples_table(data: Prepared, scores: Scores, method: Method) -> pd.DataFrame:
     """One row for each training sample; weights are those of one relaxation over all of them."""
     labels = torch.from_numpy(data.labels)
-    solved = relaxed_over_all(scores.losses, method)
+    solved = relaxed_over_all(scores.losses, labels, method)
     weights = torch.ones_like(scores.losses) if solved is None else solved.weights
     names = np.array(data.classes)
     columns: dict[str, Any] = {"index": data.index, "given_label": names[data.labels]}
@@ -167,9 +168,12 @@ def _forgotten(solved: Relaxed | None, weights: Tensor) -> Any:
     return (weights <= 0.0 if vanishes else weights < FADED).numpy()
 
 
-def relaxed_over_all(losses: Tensor, method: Method) -> Relaxed | None:
+def relaxed_over_all(losses: Tensor, labels: Tensor, method: Method) -> Relaxed | None:
     """The method's relaxation over the whole training set at once; None for a method that has none."""
     objective = method.objective if isinstance(method, Single) else None
+    if isinstance(objective, DatasetAntidoteLoss):
+        groups = labels if objective.class_fair else None
+        return relax(losses, objective.delta, kappa=objective.kappa, groups=groups)
     if not isinstance(objective, AntidoteLoss):
         return None
     settings: dict[str, Any] = {"kappa": objective.kappa, "divergence": objective.divergence}

@@ -96,6 +96,7 @@ class Trainer:
     def __init__(self, engine: Engine, data: Prepared, settings: Settings, reporter: Reporter) -> None:
         self.engine, self.data, self.settings, self.reporter = engine, data, settings, reporter
         self.processes, self.classes, self.samples = engine.processes, len(data.classes), len(data.labels)
+        self.progress = 0.0
         self._labels = torch.from_numpy(data.labels)
         self._stage, self._networks, self._next_save = 0, 0, 0.0
 
@@ -212,6 +213,7 @@ class Trainer:
         for step, raw in enumerate(read_ahead(self.data.rows, mine[first:], workers=settings.workers), start=first):
             draws.manual_seed(seeds[step])
             engine.seed(seeds[step])
+            self.progress = (epoch + step / len(batches)) / stage.epochs
             _set_rate(method, settings, stage, epoch, step / len(batches))
             seen += len(batches[step])
             index = torch.from_numpy(mine[step])
