@@ -1,10 +1,11 @@
 """A folder of photographs whose folders are what people called them, audited with and without the encoder of images.
 
-    ANTIDOTE_DATA=... python benchmarks/folder_audit.py [--folder FOLDER] [--images 2000]
+    ANTIDOTE_DATA=... python benchmarks/folder_audit.py [--folder FOLDER] [--images 2000] [--model NAME]
 
 The first images of CIFAR-10 are written as PNG files into folders named by their human labels (CIFAR-10N, worse). Each
-audit is a process of its own, with the defaults of `antidote audit`, so that its peak memory is its own. Times are wall
-times of whole processes. Prints JSON, which is also written to benchmarks/folder_audit.json.
+audit is a process of its own, so that its peak memory is its own, with the defaults of `antidote audit`, but for the
+network that reads pixels where no encoder does, if one is given. Times are wall times of an audit from the folder on.
+Prints JSON, which is also written to benchmarks/folder_audit.json.
 """
 
 from __future__ import annotations
@@ -44,15 +45,16 @@ def write(folder: Path, count: int) -> dict[str, bool]:
     return wrong
 
 
-def one(folder: Path, encoder: str, seed: int) -> dict[str, Any]:
+def one(folder: Path, encoder: str, model: str | None, seed: int) -> dict[str, Any]:
     """An audit in this process."""
     wrong = json.loads((folder / "wrong.json").read_text())
     start = time.monotonic()
-    found = audit(folder / "images", encoder=encoder, seed=seed, reporter=reporter_for(quiet=False))
+    found = audit(folder / "images", encoder=encoder, model=model, seed=seed, reporter=reporter_for(quiet=False))
     seconds = time.monotonic() - start
     truth, quality = found.table["file"].map(wrong), found.table["label_quality"]
     return {
         "encoder": encoder,
+        "model": model or "default",
         "seed": seed,
         "features": found.summary["features"],
         "average_precision": round(float(average_precision_score(truth, -quality)), 4),
@@ -64,7 +66,7 @@ def one(folder: Path, encoder: str, seed: int) -> dict[str, Any]:
     }
 
 
-def run(folder: Path, count: int, seeds: int) -> dict[str, Any]:
+def run(folder: Path, count: int, seeds: int, model: str | None) -> dict[str, Any]:
     """All audits, one after the other."""
     wrong = write(folder / "images", count)
     (folder / "wrong.json").write_text(json.dumps(wrong))
@@ -72,6 +74,7 @@ def run(folder: Path, count: int, seeds: int) -> dict[str, Any]:
     for encoder in ENCODERS:
         for seed in range(seeds):
             command = [sys.executable, __file__, "--folder", str(folder), "--one", encoder, "--seed", str(seed)]
+            command += ["--model", model] if model and encoder == "none" else []
             records.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
             print(records[-1], file=sys.stderr)
     threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
@@ -83,14 +86,15 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the images are written (default: a temporary folder)")
     parser.add_argument("--images", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--model", help="the network that reads pixels (default: that of antidote audit)")
     parser.add_argument("--one", choices=ENCODERS, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(one(options.folder, options.one, options.seed)))
+        print(json.dumps(one(options.folder, options.one, options.model, options.seed)))
         return
     with tempfile.TemporaryDirectory() as temporary:
-        found = run(options.folder or Path(temporary), options.images, options.seeds)
+        found = run(options.folder or Path(temporary), options.images, options.seeds, options.model)
     text = json.dumps(found, indent=1) + "\n"
     Path(__file__).with_suffix(".json").write_text(text)
     print(text, end="")

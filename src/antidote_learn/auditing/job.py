@@ -36,7 +36,7 @@ class AuditSpec:
     subset: int | None
     noise: str
     noise_seed: int
-    encoder: str | None
+    encoder: str
     model: str
     optimizer: str
     lr: float
