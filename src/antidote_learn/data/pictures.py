@@ -17,10 +17,7 @@ MODEL = "efficientnet-lite0"
 WIDTH = 1280
 SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"  # of the file with the weights
 CHANNELS = (1, 3)  # of images that it reads
-MEAN, STD = (
-    (127 / 255,),
-    (128 / 255,),
-)  # of pixels, as the Lite variants were trained with; ImageNet's own cost .03 of AP
+MEAN, STD = (127 / 255,), (128 / 255,)  # of pixels, as its makers trained it: not ImageNet's own
 TINY = 64  # pixels of a side that is enlarged to SMALL, others become LARGE; both are multiples of the stride
 SMALL, LARGE = 160, 224
 
