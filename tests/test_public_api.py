@@ -239,7 +239,7 @@ FUNCTIONS = {
         },
     ),
     "audit": Entry(
-        "(X, y=None, *, label=None, text=(), image=None, text_features='tfidf', noise='none', noise_seed=None, "
+        "(X, y=None, *, label=None, text=(), image=None, encoder='auto', noise='none', noise_seed=None, "
         "subset=None, model=None, epochs=10, max_flagged=None, fdr=None, seed=0, out=None, resume=False, "
         "data_root=None, download=False, strict=False, reporter=None)",
         {
@@ -248,7 +248,7 @@ FUNCTIONS = {
             "label": "a table whose label column has a name of its own",
             "text": "text that is not recognised as such",
             "image": "images that a table lists with their labels",
-            "text_features": "texts that say the same in other words",
+            "encoder": "see what is on a photograph, and texts that say the same in other words; or do without",
             "noise": "see how well wrong labels are found that are known",
             "noise_seed": "the same wrong labels in audits with other seeds",
             "subset": "a first result within minutes",

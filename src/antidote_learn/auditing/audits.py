@@ -8,19 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 from torch import nn
 
 from antidote_learn._types import Arrays, ImageFiles
 from antidote_learn.auditing.counts import check_cut
+from antidote_learn.auditing.embeddings import ROOM, Embeddable, Pictures, Texts
 from antidote_learn.auditing.evidence import EPOCHS
-from antidote_learn.auditing.features import described, with_audit_features
+from antidote_learn.auditing.features import described, text_columns, width_of, with_audit_features
 from antidote_learn.auditing.job import AuditSpec, Job, work
 from antidote_learn.auditing.results import Audit, cut_again, read_audit, write_issues
+from antidote_learn.data.encoders import IMAGES, Encoder, check_encoder, chosen_encoder, missing_encoder
 from antidote_learn.data.labels import as_numpy
 from antidote_learn.data.noise import parse_noise
 from antidote_learn.data.opening import open_data
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare
-from antidote_learn.data.sentences import check_text_features
+from antidote_learn.data.sentences import texts_of
 from antidote_learn.models import build_model, default_model
 from antidote_learn.training.checkpoint import locked
 from antidote_learn.training.engine import Engine
@@ -44,7 +48,7 @@ def audit(
     label: str | None = None,
     text: Sequence[str] = (),
     image: str | None = None,
-    text_features: str = "tfidf",
+    encoder: str = "auto",
     noise: str = "none",
     noise_seed: int | None = None,
     subset: int | None = None,
@@ -73,7 +77,10 @@ def audit(
         label: The label column of a table in a file.
         text: Columns of a table that hold text.
         image: The column of a table that holds paths of image files.
-        text_features: What text becomes: "tfidf" (its 100 leading directions), or "embeddings" (needs ``text`` extra).
+        encoder: What embeds images or text before they are judged: "efficientnet-lite0" (extra ``vision``),
+            "all-minilm-l6-v2" (extra ``text``), "none" (networks read pixels, and TF-IDF in 100 directions), or "auto":
+            the one that suits the data where it is installed. Then images below 16 pixels, and those for which a
+            ``model`` is given, are read as they are.
         noise: Noise to add first, to see how well errors are found: "symmetric:0.2".
         noise_seed: Of that noise; ``seed`` by default.
         subset: Audit so many rows, the first ones of a seeded permutation.
@@ -103,7 +110,7 @@ def audit(
     reporter = reporter or Silent()
     check_cut(max_flagged, fdr)
     parse_noise(noise)
-    check_text_features(text_features)
+    check_encoder(encoder)
     arrays = open_data(
         X if y is None else (X, y),
         label=label,
@@ -115,7 +122,11 @@ def audit(
     )
     if arrays.test_inputs is not None:
         reporter.note(f"the test part of {arrays.name} is not audited")
-    _, protocol = chosen_protocol(None, arrays, {"epochs": check_positive("epochs", epochs)})
+    if encoder == "auto" and model is not None and not isinstance(arrays.inputs, pd.DataFrame):
+        encoder = "none"  # the user's own network reads the pixels
+    reader = chosen_encoder(encoder, arrays.inputs)
+    settings = {"epochs": check_positive("epochs", epochs)}
+    _, protocol = chosen_protocol("features" if reader is IMAGES else None, arrays, settings)
     noise_seed = seed if noise_seed is None else noise_seed
     given = prepare(
         arrays,
@@ -124,15 +135,23 @@ def audit(
         seed=seed,
         subset=subset,
         recipe=protocol.recipe,
-        text_features=text_features,
         hold_out=False,
+        in_memory=reader is not IMAGES,
         root=data_root,
     )
     rows = len(given.labels)
     if rows < FEWEST_ROWS:
         raise ValueError(f"an audit needs at least {FEWEST_ROWS} rows to learn from; received {rows}")
-    data = with_audit_features(given, seed)
-    shape, count = data.encoding.shape, len(data.classes)
+    places = _places(arrays, given)
+    inputs = _embeddable(encoder, reader, arrays, given, places)
+    if inputs is None:
+        used, data = None, with_audit_features(given, seed)
+        shape = data.encoding.shape
+        _advise(encoder, arrays, given, reporter)
+    else:
+        used, data = inputs.encoder, given
+        shape = (width_of(given.encoding, used),)
+    count = len(data.classes)
     network = model or (default_model(shape) if protocol.model == "auto" else protocol.model)
     build_model(network, shape=shape, classes=count, seed=0)  # says what is wrong now
     spec = AuditSpec(
@@ -143,7 +162,7 @@ def audit(
         subset=subset,
         noise=noise,
         noise_seed=noise_seed,
-        text_features=text_features,
+        encoder="none" if used is None else used.name,
         model=network if isinstance(network, str) else f"{type(network).__name__} object",
         batch_size=min(max(rows // BATCHES, SMALLEST_BATCH), LARGEST_BATCH),
         seed=seed,
@@ -153,13 +172,15 @@ def audit(
         spec=spec,
         given=given,
         data=data,
+        inputs=inputs,
         names=tuple(map(int, data.classes)) if _are_integers(y) else data.classes,
-        files=_files(arrays, given),
+        files=[arrays.inputs.names[i] for i in places] if isinstance(arrays.inputs, ImageFiles) else [],
         settings=Settings(model=network, workers=WORKERS, **shared(spec, Settings, but=("model",))),
         about={
             "data": spec.data,
             "noise": noise,
-            "features": described(given),
+            "encoder": None if used is None else used.name,
+            "features": described(given, used),
             "out": None if out is None else str(Path(out).absolute()),
         },
         cut={"max_flagged": max_flagged, "fdr": fdr},
@@ -168,14 +189,15 @@ def audit(
     if out is not None:
         return _carried_out(job, Path(out).absolute(), resume=resume)
     with tempfile.TemporaryDirectory() as folder:
-        return _carried_out(job, Path(folder), resume=False)
+        return _carried_out(job, Path(folder) / "audit", resume=False)
 
 
 def _carried_out(job: Job, folder: Path, *, resume: bool) -> Audit:
     """The audit in its folder, which is locked as long."""
     make_folder(folder)
     with locked(folder), gently():
-        if is_finished(folder, job.spec, job.reporter, resume=resume, rooms=("checkpoint",)):
+        rooms = ("checkpoint",) if job.inputs is None else ("checkpoint", ROOM)
+        if is_finished(folder, job.spec, job.reporter, resume=resume, rooms=rooms):
             done = cut_again(read_audit(folder), **job.cut)
             write_issues(folder, done)
             return done
@@ -185,14 +207,34 @@ def _carried_out(job: Job, folder: Path, *, resume: bool) -> Audit:
             job.reporter.close()
 
 
-def _files(arrays: Arrays, prepared: Prepared) -> list[str]:
-    """The names of image files, in the order of the rows; empty where there are none."""
-    if not isinstance(arrays.inputs, ImageFiles):
-        return []
-    names = arrays.inputs.names
-    places = range(len(names)) if arrays.positions is None else arrays.positions.tolist()
-    named = dict(zip(places, names, strict=True))
-    return [named[place] for place in prepared.index.tolist()]
+def _embeddable(
+    choice: str, encoder: Encoder | None, arrays: Arrays, given: Prepared, places: NDArray[np.int64]
+) -> Embeddable | None:
+    """What the encoder reads; None where nothing is to be embedded."""
+    if encoder is None:
+        return None
+    if not isinstance(arrays.inputs, pd.DataFrame):
+        return Pictures(given.rows)
+    names = text_columns(given.encoding)
+    if not names and choice != "auto":
+        raise ValueError(f"encoder {choice} reads text, and no column was found to be text: name it with --text")
+    table = arrays.inputs.iloc[places]
+    return Texts([texts_of(table[name]) for name in names]) if names else None
+
+
+def _advise(choice: str, arrays: Arrays, given: Prepared, reporter: Reporter) -> None:
+    """Says where an encoder would serve that is not installed."""
+    lacking = missing_encoder(arrays.inputs) if choice == "auto" else None
+    if lacking is not None and (lacking is IMAGES or text_columns(given.encoding)):
+        reporter.note(f"the {lacking.reads} could be judged on embeddings, often better: {lacking.advice}")
+
+
+def _places(arrays: Arrays, prepared: Prepared) -> NDArray[np.int64]:
+    """(N,) where the rows stand among the inputs."""
+    if arrays.positions is None:
+        return prepared.index
+    order = np.argsort(arrays.positions)
+    return order[np.searchsorted(arrays.positions, prepared.index, sorter=order)]
 
 
 def _are_integers(y: Any) -> bool:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from antidote_learn.auditing.embeddings import Embeddable, all_embeddings
 from antidote_learn.auditing.evidence import gather
-from antidote_learn.auditing.features import compared, same_rows
+from antidote_learn.auditing.features import compared, same_rows, with_embeddings
 from antidote_learn.auditing.neighbours import nearest
 from antidote_learn.auditing.results import Audit, made_audit, write_audit
 from antidote_learn.auditing.scores import score
@@ -35,7 +36,7 @@ class AuditSpec:
     subset: int | None
     noise: str
     noise_seed: int
-    text_features: str
+    encoder: str
     model: str
     optimizer: str
     lr: float
@@ -59,7 +60,8 @@ class Job:
     Attributes:
         spec: What determines it.
         given: The data as they were given.
-        data: The same as the networks read them.
+        data: The same as the networks read them; of what is to be embedded, the same as it was given.
+        inputs: What is embedded first; None where nothing is.
         names: Of the classes, in the user's own type.
         files: Names of image files, in the order of the rows; empty where there are none.
         settings: Of the networks.
@@ -71,6 +73,7 @@ class Job:
     spec: AuditSpec
     given: Prepared
     data: Prepared
+    inputs: Embeddable | None
     names: tuple[Any, ...]
     files: list[str]
     settings: Settings
@@ -81,9 +84,10 @@ class Job:
 
 def work(engine: Engine, job: Job, folder: Path) -> Audit:
     """The audit, from wherever the folder says that it stands."""
-    data, tell = job.data, job.reporter
-    for note in data.notes:
+    tell = job.reporter
+    for note in job.given.notes:
         tell.note(note)
+    data = _embedded(job, folder)
     trainer = Trainer(engine, data, job.settings, tell)
     rate = estimated_rate(trainer, folder)
     for warning in rate["warnings"]:
@@ -104,6 +108,14 @@ def work(engine: Engine, job: Job, folder: Path) -> Audit:
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
     shutil.rmtree(folder / "checkpoint")
     return found
+
+
+def _embedded(job: Job, folder: Path) -> Prepared:
+    """The data as the networks read them."""
+    if job.inputs is None:
+        return job.data
+    told = _told(job.reporter, f"embeddings by {job.inputs.encoder.name}")
+    return with_embeddings(job.data, all_embeddings(job.inputs, job.spec.samples, folder, told))
 
 
 def _extra(job: Job) -> dict[str, Any]:

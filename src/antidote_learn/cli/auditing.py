@@ -12,7 +12,7 @@ from antidote_learn.cli.failures import failures
 if TYPE_CHECKING:
     from antidote_learn.auditing.results import Audit
 
-SHOWN = ("n", "estimated_errors", "interval", "noise_rate", "flagged", "why_wide", "features", "out")
+SHOWN = ("n", "estimated_errors", "interval", "noise_rate", "flagged", "why_wide", "encoder", "features", "out")
 WORST, PAIRS = 10, 5  # rows and pairs of classes in the report
 WIDTH = 100  # characters of a reason
 
@@ -22,7 +22,7 @@ def audit(
     label: given.Label = None,
     text: given.Text = None,
     image: given.Image = None,
-    text_features: given.TextFeatures = "tfidf",
+    encoder: given.Encoder = "auto",
     max_flagged: Annotated[int | None, typer.Option(help="Flag at most so many rows.")] = None,
     fdr: Annotated[float | None, typer.Option(help="Share of the flagged rows that may be right.")] = None,
     noise: Annotated[str, typer.Option(help="Noise to add first, to try it out, e.g. symmetric:0.2.")] = "none",
@@ -49,7 +49,7 @@ def audit(
             label=label,
             text=tuple(text or ()),
             image=image,
-            text_features=text_features,
+            encoder=encoder,
             max_flagged=max_flagged,
             fdr=fdr,
             noise=noise,

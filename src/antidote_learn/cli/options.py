@@ -10,6 +10,9 @@ Label = Annotated[str | None, typer.Option(help="Label column of a table.")]
 Text = Annotated[list[str] | None, typer.Option(help="Column that holds text; may be repeated.")]
 Image = Annotated[str | None, typer.Option(help="Column of a table that holds paths of image files.")]
 TextFeatures = Annotated[str, typer.Option(help="What text becomes: tfidf or embeddings.")]
+Encoder = Annotated[
+    str, typer.Option(help="What embeds images or text: auto, none, efficientnet-lite0 or all-minilm-l6-v2.")
+]
 Test = Annotated[str | None, typer.Option(help="Test table or folder (default: a fifth is held out).")]
 Subset = Annotated[int | None, typer.Option(help="Train on so many samples.")]
 Model = Annotated[str | None, typer.Option(help="Network, e.g. cnn8:width=0.5 or package.module:factory.")]

@@ -82,6 +82,7 @@ def prepare(
     text_features: str = "tfidf",
     augment: bool = True,
     hold_out: bool = True,
+    in_memory: bool = True,
     root: Any = None,
     workers: int = 2,
 ) -> Prepared:
@@ -97,6 +98,7 @@ def prepare(
         text_features: What text columns become, "tfidf" or "embeddings".
         augment: Whether training images are augmented as the recipe says.
         hold_out: Whether there is a test part; without one every given sample is a training sample.
+        in_memory: Whether image files that fit are decoded once and kept; for one pass over them that is a waste.
         root: Where human labels lie.
         workers: Threads that decode image files.
     """
@@ -107,7 +109,8 @@ def prepare(
     fitted = fit_encoding(train.arrays, text_features=text_features)
     encoding = _with_recipe(fitted, recipe, on_disk=isinstance(train.arrays.inputs, ImageFiles))
     parts = [part for part in (train.arrays.inputs, train.test_inputs) if part is not None]
-    rows, *test = (_in_memory(encoding.encode(part), workers) for part in parts)
+    encoded = (encoding.encode(part) for part in parts)
+    rows, *test = (_in_memory(part, workers) for part in encoded) if in_memory else encoded
     return Prepared(
         name=arrays.name,
         rows=rows,

