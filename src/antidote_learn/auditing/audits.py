@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from antidote_learn._types import Arrays, ImageFiles
+from antidote_learn._types import Arrays, Inputs
 from antidote_learn.auditing.counts import check_cut
 from antidote_learn.auditing.evidence import EPOCHS
 from antidote_learn.auditing.features import described, with_audit_features
@@ -19,7 +19,7 @@ from antidote_learn.auditing.results import Audit, cut_again, read_audit, write_
 from antidote_learn.data.labels import as_numpy
 from antidote_learn.data.noise import parse_noise
 from antidote_learn.data.opening import open_data
-from antidote_learn.data.prepared import Prepared, fingerprint, prepare
+from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take
 from antidote_learn.data.sentences import check_text_features
 from antidote_learn.models import build_model, default_model
 from antidote_learn.training.checkpoint import locked
@@ -154,10 +154,11 @@ def audit(
         given=given,
         data=data,
         names=tuple(map(int, data.classes)) if _are_integers(y) else data.classes,
-        files=_files(arrays, given),
+        inputs=_inputs(arrays, given),
         settings=Settings(model=network, workers=WORKERS, **shared(spec, Settings, but=("model",))),
         about={
             "data": spec.data,
+            "data_hash": spec.data_hash,
             "noise": noise,
             "features": described(given),
             "out": None if out is None else str(Path(out).absolute()),
@@ -176,7 +177,7 @@ def _carried_out(job: Job, folder: Path, *, resume: bool) -> Audit:
     make_folder(folder)
     with locked(folder), gently():
         if is_finished(folder, job.spec, job.reporter, resume=resume, rooms=("checkpoint",)):
-            done = cut_again(read_audit(folder), **job.cut)
+            done = cut_again(read_audit(folder, job.inputs), **job.cut)
             write_issues(folder, done)
             return done
         try:
@@ -185,14 +186,11 @@ def _carried_out(job: Job, folder: Path, *, resume: bool) -> Audit:
             job.reporter.close()
 
 
-def _files(arrays: Arrays, prepared: Prepared) -> list[str]:
-    """The names of image files, in the order of the rows; empty where there are none."""
-    if not isinstance(arrays.inputs, ImageFiles):
-        return []
-    names = arrays.inputs.names
-    places = range(len(names)) if arrays.positions is None else arrays.positions.tolist()
-    named = dict(zip(places, names, strict=True))
-    return [named[place] for place in prepared.index.tolist()]
+def _inputs(arrays: Arrays, prepared: Prepared) -> Inputs:
+    """The samples as they were given, in the order of the rows."""
+    if arrays.positions is None:
+        return take(arrays.inputs, prepared.index)
+    return take(arrays.inputs, np.searchsorted(arrays.positions, prepared.index))  # positions ascend
 
 
 def _are_integers(y: Any) -> bool:

@@ -87,6 +87,7 @@ def _report(found: "Audit") -> None:
         _print(found.by_pair.head(PAIRS), _pair)
     typer.echo(f"\nLooked at: {summary['features']}.")
     typer.echo(f"every row, the worst first: {Path(summary['out']) / 'issues.csv'}", err=True)
+    typer.echo(f"to look at them, open in a browser: {Path(summary['out']) / 'review.html'}", err=True)
 
 
 def _print(table: Any, line: Any) -> None:
