@@ -46,9 +46,7 @@ class Audit:
 
     def write_review(self, path: str | Path) -> None:
         """Writes the page on which people look at the suspects and decide: one HTML file that needs no server."""
-        write_review(
-            Path(path), self.table, self.summary, self.posterior, around=self.around, inputs=self.inputs
-        )
+        write_review(Path(path), self.table, self.summary, self.posterior, around=self.around, inputs=self.inputs)
 
     @property
     def estimated_errors(self) -> int:

@@ -1,4 +1,4 @@
-"""`antidote audit`: which labels are wrong, and a report for people."""
+"""`antidote audit`: which labels are wrong, and a report for people; `antidote apply`: their review carried out."""
 
 import json
 from pathlib import Path
@@ -69,6 +69,22 @@ def audit(
         typer.echo(json.dumps({key: found.summary[key] for key in SHOWN}, indent=2))
     else:
         _report(found)
+
+
+def apply(
+    decisions: Annotated[Path, typer.Argument(help="What the review page exported, a .csv file.")],
+    data: Annotated[str, typer.Argument(help="What was audited: a .csv, .parquet or .npz file, or a folder.")],
+    label: given.Label = None,
+    out: Annotated[Path | None, typer.Option(help="The corrected data (default: beside DATA).")] = None,
+    in_place: Annotated[bool, typer.Option("--in-place", help="Change DATA itself.")] = False,
+) -> None:
+    """Correct a data set as its review says."""
+    with failures("DATA is as it was"):
+        from antidote_learn.auditing.applying import apply_decisions
+
+        done = apply_decisions(decisions, data, label=label, out=out, in_place=in_place)
+    typer.echo(f"{done.relabelled} labels changed, {done.dropped} rows dropped, {done.kept} kept as they were")
+    typer.echo(f"corrected data: {done.out}\nevery change: {done.log}", err=True)
 
 
 def _report(found: "Audit") -> None:

@@ -183,9 +183,9 @@ def _check(image: Candidate) -> Candidate:
     if image.error:
         return image
     try:
-        with opened(image.root / image.name) as opened:
-            side = min(opened.size)
-            _square(opened, PROBE)
+        with opened(image.root / image.name) as pixels:
+            side = min(pixels.size)
+            _square(pixels, PROBE)
     except Exception as error:  # Pillow's decoders raise whatever a damaged file leads them to
         return image._replace(error=_reason(error))
     return image._replace(side=side)

@@ -26,8 +26,8 @@ function drawHistogram() {
   bins.forEach((number, at) => {
     const x = at * step + 0.5, own = data.flagged_bins[at];
     const bar = { x, width: step - 1 };
-    const range = `${at / bins.length} to ${(at + 1) / bins.length}: `;
-    const words = range + count(number, "row") + (own ? `, ${own} flagged` : "");
+    const range = [at, at + 1].map((edge) => (100 * edge) / bins.length + " %").join(" to ");
+    const words = range + ": " + count(number, "row") + (own ? `, ${own} flagged` : "");
     // The bar of a bin is split by the share that is flagged; its height is that of all.
     const all = number ? high(number) : 0, part = number ? (all * own) / number : 0;
     const group = drawn("g", {}, picture);
@@ -36,7 +36,7 @@ function drawHistogram() {
     drawn("rect", { ...bar, y: height - part, height: part, class: "flagged" }, group);
   });
   drawn("line", { x1: 0, x2: width, y1: height, y2: height, class: "axis" }, picture);
-  for (const [x, anchor, words] of [[0, "start", "0 wrong"], [width / 2, "middle", "0.5"], [width, "end", "right 1"]]) {
+  for (const [x, anchor, words] of [[0, "start", "0 %"], [width / 2, "middle", "50 %"], [width, "end", "100 %"]]) {
     drawn("text", { x, y: height + 14, "text-anchor": anchor }, picture).textContent = words;
   }
   if (data.threshold !== null) drawThreshold(picture, width, height);
@@ -46,7 +46,7 @@ function drawThreshold(picture, width, height) {
   const x = width * data.threshold, left = x > width / 2;
   drawn("line", { x1: x, x2: x, y1: -12, y2: height, class: "threshold" }, picture);
   const where = { x: x + (left ? -4 : 4), y: -4, "text-anchor": left ? "end" : "start", class: "threshold" };
-  drawn("text", where, picture).textContent = "flagged up to " + data.threshold.toFixed(2);
+  drawn("text", where, picture).textContent = "flagged up to " + percent(1000 * data.threshold);
 }
 
 // The classes that most flagged rows are about, in their own order.

@@ -103,7 +103,9 @@ function drawDetail() {
   const name = data.names.length ? " · " + data.names[row] : "";
   const title = made("h2", { textContent: "Row " + data.index[row] + name });
   if (!isFlagged(row)) title.append(made("span", { className: "quiet", textContent: " (not flagged)" }));
-  detail.append(title, verdict(row), picture(row, "large") || "", values(row), actions(row), choices(row), why(row));
+  const deciding = made("div", { className: "deciding" }, verdict(row), actions(row), choices(row));
+  const judged = made("div", { className: "judged" }, picture(row, "large") || "", deciding);
+  detail.append(title, values(row), judged, why(row));
 }
 
 function verdict(row) {

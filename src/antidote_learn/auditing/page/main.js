@@ -58,12 +58,6 @@ function tell() {
   byId("bulk").disabled = !open;
 }
 
-function redraw() {
-  drawList(true);
-  drawDetail();
-  tell();
-}
-
 function decideCurrent(kind, label) {
   if (!view.length) return;
   const row = view[current];
@@ -72,8 +66,9 @@ function decideCurrent(kind, label) {
   if (byId("detail").contains(document.activeElement)) byId("list").focus({ preventScroll: true });
   if (byId("which").value === "open") view.splice(current, 1);
   else current += 1;
+  drawList(true);
   select(current);
-  redraw();
+  tell();
 }
 
 function bulkAccept() {
@@ -139,6 +134,7 @@ function head() {
 function start() {
   restore();
   head();
+  if (matchMedia("(max-width: 48rem)").matches) byId("figures").open = false;
   drawHistogram();
   drawPairs(pickPair);
   const order = (labels) => [...new Set(labels)].sort((a, b) => a - b);
