@@ -95,6 +95,20 @@ def test_a_review_by_keyboard_alone(opened):
 
 
 @needs_browser
+def test_it_fits_a_phone_and_is_dark_where_that_is_wished(opened):
+    long = tuple(f"{name * 12} a long name of a class, {name}" for name in CLASSES)
+    page = opened(made(400, long, wrong=0.2, inputs=pd.DataFrame({"words": ["some text, " * 30] * 400})))
+    light = page.run("return getComputedStyle(document.body).backgroundColor")
+    phone = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
+    page.reload()
+    assert page.run("return document.documentElement.scrollWidth") == 360
+    assert page.run("return getComputedStyle(document.body).backgroundColor") != light
+
+
+@needs_browser
 def test_a_pair_of_classes_is_filtered_and_accepted_at_once(opened):
     found = made(600, CLASSES, wrong=0.3)
     flagged = found.table[found.table["is_label_issue"]]

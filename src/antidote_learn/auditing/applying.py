@@ -51,7 +51,7 @@ def apply_decisions(
     out: str | Path | None = None,
     in_place: bool = False,
 ) -> Applied:
-    """Writes a data set with the labels that people decided on.
+    r"""Writes a data set with the labels that people decided on.
 
     Tables and arrays stay what they are but for the labels, and for the rows that are dropped. Image files are copied
     into the folders of their classes; in place they are moved, and those that are dropped go to ``.dropped``.
@@ -67,6 +67,15 @@ def apply_decisions(
     Raises:
         FileNotFoundError: A file is missing.
         ValueError: The decisions do not fit the data, or ``out`` will not do; nothing was written.
+
+    Example:
+        >>> import tempfile
+        >>> data = Path(tempfile.mkdtemp()) / "data.csv"
+        >>> _ = data.write_text("x,label\n1,cat\n2,dog\n")
+        >>> decided = {"index": [0], "given_label": ["cat"], "decision": ["relabel"], "new_label": ["dog"]}
+        >>> done = apply_decisions(pd.DataFrame(decided), data)
+        >>> done.out.name, done.out.read_text()
+        ('data-corrected.csv', 'x,label\n1,dog\n2,dog\n')
     """
     given, source = read_decisions(decisions), Path(data).expanduser()
     if in_place:

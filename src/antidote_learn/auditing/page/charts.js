@@ -88,7 +88,7 @@ function pairCell(given, other, number, most, onPick) {
   button.textContent = number || "";
   button.dataset.pair = given + "," + other;
   button.style.setProperty("--heat", (100 * Math.sqrt(number / most)).toFixed(0) + "%");
-  if (number / most > 0.3) button.classList.add("hot");
+  if (number / most > 0.5) button.classList.add("hot");
   button.addEventListener("click", () => onPick(given, other));
   return made("td", {}, button);
 }
