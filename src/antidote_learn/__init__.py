@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from antidote_learn._types import NoisyLabels as NoisyLabels
     from antidote_learn._types import Relaxed as Relaxed
     from antidote_learn._types import Status as Status
+    from antidote_learn.auditing.applying import apply_decisions as apply_decisions
     from antidote_learn.auditing.audits import audit as audit
     from antidote_learn.auditing.finding import find_label_issues as find_label_issues
     from antidote_learn.auditing.results import Audit as Audit
@@ -63,6 +64,7 @@ _HOME = {
     "Tracker": "auditing.tracking",
     "accumulate": "nn.accumulation",
     "alpha": "core.divergences",
+    "apply_decisions": "auditing.applying",
     "audit": "auditing.audits",
     "delta_from_rate": "core.budgets",
     "dual_objective": "core.relaxation",

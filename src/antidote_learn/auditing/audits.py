@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import nn
 
-from antidote_learn._types import Arrays, ImageFiles
+from antidote_learn._types import Arrays
 from antidote_learn.auditing.counts import check_cut
 from antidote_learn.auditing.embeddings import ROOM, Embeddable, Pictures, Texts
 from antidote_learn.auditing.evidence import EPOCHS
@@ -23,7 +23,7 @@ from antidote_learn.data.encoders import IMAGES, Encoder, check_encoder, chosen_
 from antidote_learn.data.labels import as_numpy
 from antidote_learn.data.noise import parse_noise
 from antidote_learn.data.opening import open_data
-from antidote_learn.data.prepared import Prepared, fingerprint, prepare
+from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take
 from antidote_learn.data.sentences import texts_of
 from antidote_learn.models import build_model, default_model
 from antidote_learn.training.checkpoint import locked
@@ -143,13 +143,13 @@ def audit(
     if rows < FEWEST_ROWS:
         raise ValueError(f"an audit needs at least {FEWEST_ROWS} rows to learn from; received {rows}")
     places = _places(arrays, given)
-    inputs = _embeddable(encoder, reader, arrays, given, places)
-    if inputs is None:
+    embeddable = _embeddable(encoder, reader, arrays, given, places)
+    if embeddable is None:
         used, data = None, with_audit_features(given, seed)
         shape = data.encoding.shape
         _advise(encoder, arrays, given, reporter)
     else:
-        used, data = inputs.encoder, given
+        used, data = embeddable.encoder, given
         shape = (width_of(given.encoding, used),)
     count = len(data.classes)
     network = model or (default_model(shape) if protocol.model == "auto" else protocol.model)
@@ -172,12 +172,13 @@ def audit(
         spec=spec,
         given=given,
         data=data,
-        inputs=inputs,
+        embeddable=embeddable,
         names=tuple(map(int, data.classes)) if _are_integers(y) else data.classes,
-        files=[arrays.inputs.names[i] for i in places] if isinstance(arrays.inputs, ImageFiles) else [],
+        inputs=take(arrays.inputs, places),
         settings=Settings(model=network, workers=WORKERS, **shared(spec, Settings, but=("model",))),
         about={
             "data": spec.data,
+            "data_hash": spec.data_hash,
             "noise": noise,
             "encoder": None if used is None else used.name,
             "features": described(given, used),
@@ -196,9 +197,9 @@ def _carried_out(job: Job, folder: Path, *, resume: bool) -> Audit:
     """The audit in its folder, which is locked as long."""
     make_folder(folder)
     with locked(folder), gently():
-        rooms = ("checkpoint",) if job.inputs is None else ("checkpoint", ROOM)
+        rooms = ("checkpoint",) if job.embeddable is None else ("checkpoint", ROOM)
         if is_finished(folder, job.spec, job.reporter, resume=resume, rooms=rooms):
-            done = cut_again(read_audit(folder), **job.cut)
+            done = cut_again(read_audit(folder, job.inputs), **job.cut)
             write_issues(folder, done)
             return done
         try:

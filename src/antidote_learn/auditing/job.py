@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from antidote_learn._types import ImageFiles, Inputs
 from antidote_learn.auditing.embeddings import Embeddable, all_embeddings
 from antidote_learn.auditing.evidence import gather
 from antidote_learn.auditing.features import compared, same_rows, with_embeddings
@@ -61,9 +62,9 @@ class Job:
         spec: What determines it.
         given: The data as they were given.
         data: The same as the networks read them; of what is to be embedded, the same as it was given.
-        inputs: What is embedded first; None where nothing is.
+        embeddable: What is embedded first; None where nothing is.
         names: Of the classes, in the user's own type.
-        files: Names of image files, in the order of the rows; empty where there are none.
+        inputs: The samples as they were given, in the order of the rows.
         settings: Of the networks.
         about: For the summary.
         cut: Which rows to flag.
@@ -73,9 +74,9 @@ class Job:
     spec: AuditSpec
     given: Prepared
     data: Prepared
-    inputs: Embeddable | None
+    embeddable: Embeddable | None
     names: tuple[Any, ...]
-    files: list[str]
+    inputs: Inputs
     settings: Settings
     about: dict[str, Any]
     cut: dict[str, Any]
@@ -103,7 +104,7 @@ def work(engine: Engine, job: Job, folder: Path) -> Audit:
         told=_told(tell, "scores"),
     )
     rows = Rows(data.labels, job.names, data.index, around, same_rows(job.given), _extra(job))
-    found = made_audit(rows, scores, rate["rate"], **job.cut, about=job.about)
+    found = made_audit(rows, scores, rate["rate"], **job.cut, about=job.about, inputs=job.inputs)
     write_audit(folder, found)
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
     shutil.rmtree(folder / "checkpoint")
@@ -112,15 +113,15 @@ def work(engine: Engine, job: Job, folder: Path) -> Audit:
 
 def _embedded(job: Job, folder: Path) -> Prepared:
     """The data as the networks read them."""
-    if job.inputs is None:
+    if job.embeddable is None:
         return job.data
-    told = _told(job.reporter, f"embeddings by {job.inputs.encoder.name}")
-    return with_embeddings(job.data, all_embeddings(job.inputs, job.spec.samples, folder, told))
+    told = _told(job.reporter, f"embeddings by {job.embeddable.encoder.name}")
+    return with_embeddings(job.data, all_embeddings(job.embeddable, job.spec.samples, folder, told))
 
 
 def _extra(job: Job) -> dict[str, Any]:
     """Further columns of the table."""
-    extra: dict[str, Any] = {"file": job.files} if job.files else {}
+    extra: dict[str, Any] = {"file": list(job.inputs.names)} if isinstance(job.inputs, ImageFiles) else {}
     if job.data.clean_labels is not None:
         extra["clean_label"] = names_array(job.names)[job.data.clean_labels]
     return extra

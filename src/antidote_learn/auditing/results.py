@@ -8,15 +8,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
+from numpy.typing import NDArray
 
+from antidote_learn._types import Inputs
 from antidote_learn.auditing.counts import estimate_count, flagged
+from antidote_learn.auditing.review import write_review
 from antidote_learn.auditing.scores import Scores
 from antidote_learn.auditing.tables import Rows, class_summary, issues_table, pair_summary
-from antidote_learn.training.checkpoint import read_json, replacing, write_json
+from antidote_learn.training.checkpoint import read_json, read_tensors, replacing, write_json, write_tensors
 from antidote_learn.training.posterior import Posterior, read_posterior, write_posterior
 
 FORMAT = 1  # of summary.json
 PAIRS = 1000  # that the summary lists
+NEIGHBOURS = "neighbours.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +34,19 @@ class Audit:
             ``predicted_probability``, ``reason``, and where they are known ``file`` and ``clean_label``.
         summary: What `antidote audit --json` prints, and more.
         posterior: For each row its likeliest classes and their probabilities.
+        around: (N, m) the nearest rows of each, in the order of the posterior; None where they are not known.
+        inputs: The samples in that order; None where they are not at hand.
     """
 
     table: pd.DataFrame
     summary: dict[str, Any]
     posterior: Posterior
+    around: NDArray[np.int64] | None = None
+    inputs: Inputs | None = None
+
+    def write_review(self, path: str | Path) -> None:
+        """Writes the page on which people look at the suspects and decide: one HTML file that needs no server."""
+        write_review(Path(path), self.table, self.summary, self.posterior, around=self.around, inputs=self.inputs)
 
     @property
     def estimated_errors(self) -> int:
@@ -69,7 +82,14 @@ class Audit:
 
 
 def made_audit(
-    rows: Rows, scores: Scores, rate: float, *, max_flagged: int | None, fdr: float | None, about: dict[str, Any]
+    rows: Rows,
+    scores: Scores,
+    rate: float,
+    *,
+    max_flagged: int | None,
+    fdr: float | None,
+    about: dict[str, Any],
+    inputs: Inputs | None,
 ) -> Audit:
     """The audit that follows from the scores; ``about`` goes into its summary."""
     count = estimate_count(scores.quality, rate)
@@ -88,30 +108,34 @@ def made_audit(
         "pairs": pair_summary(rows, scores).head(PAIRS).to_dict("records"),
     }
     posterior = Posterior(scores.posterior, rows.index, rows.labels, rows.classes)
-    return Audit(issues_table(rows, scores, flags), summary, posterior)
+    return Audit(issues_table(rows, scores, flags), summary, posterior, rows.around, inputs)
 
 
 def write_audit(folder: Path, audit: Audit) -> None:
-    """issues.csv, issues.parquet, posterior.safetensors and summary.json, each whole or not at all."""
+    """Tables, posterior, neighbours, summary and the review page, each whole or not at all."""
     write_posterior(folder, audit.posterior)
+    if audit.around is not None:
+        write_tensors(folder / NEIGHBOURS, {"around": torch.from_numpy(audit.around.astype(np.int32))}, {})
     write_issues(folder, audit)
 
 
 def write_issues(folder: Path, audit: Audit) -> None:
-    """What a cut changes: the tables and the summary."""
+    """What a cut changes: the tables, the page and the summary."""
     with replacing(folder / "issues.parquet") as temporary:
         audit.table.to_parquet(temporary, index=False)
     with replacing(folder / "issues.csv") as temporary:
         audit.table.to_csv(temporary, index=False)
+    audit.write_review(folder / "review.html")
     write_json(folder / "summary.json", audit.summary)
 
 
-def read_audit(folder: Path) -> Audit:
-    """What `write_audit` wrote; ValueError where it is damaged or of another format."""
+def read_audit(folder: Path, inputs: Inputs | None = None) -> Audit:
+    """What `write_audit` wrote, with the samples where they are at hand; ValueError where it is damaged."""
     summary = read_json(folder / "summary.json")
     if not isinstance(summary, dict) or summary.get("format") != FORMAT:
         raise ValueError(f"{folder / 'summary.json'} is no summary of format {FORMAT}: use the package that made it")
-    return Audit(pd.read_parquet(folder / "issues.parquet"), summary, read_posterior(folder))
+    around = read_tensors(folder / NEIGHBOURS)[0]["around"].numpy().astype(np.int64)
+    return Audit(pd.read_parquet(folder / "issues.parquet"), summary, read_posterior(folder), around, inputs)
 
 
 def cut_again(audit: Audit, *, max_flagged: int | None, fdr: float | None) -> Audit:

@@ -12,7 +12,7 @@ import typer
 
 from antidote_learn._version import __version__
 from antidote_learn.cli import options as given
-from antidote_learn.cli.auditing import audit
+from antidote_learn.cli.auditing import apply, audit
 from antidote_learn.cli.comparing import compare
 from antidote_learn.cli.failures import failures
 
@@ -152,6 +152,7 @@ def train(
 
 
 app.command()(audit)
+app.command()(apply)
 app.command()(compare)
 
 

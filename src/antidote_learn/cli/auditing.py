@@ -1,4 +1,4 @@
-"""`antidote audit`: which labels are wrong, and a report for people."""
+"""`antidote audit`: which labels are wrong, and a report for people; `antidote apply`: their review carried out."""
 
 import json
 from pathlib import Path
@@ -71,6 +71,22 @@ def audit(
         _report(found)
 
 
+def apply(
+    decisions: Annotated[Path, typer.Argument(help="What the review page exported, a .csv file.")],
+    data: Annotated[str, typer.Argument(help="What was audited: a .csv, .parquet or .npz file, or a folder.")],
+    label: given.Label = None,
+    out: Annotated[Path | None, typer.Option(help="The corrected data (default: beside DATA).")] = None,
+    in_place: Annotated[bool, typer.Option("--in-place", help="Change DATA itself.")] = False,
+) -> None:
+    """Correct a data set as its review says."""
+    with failures("DATA is as it was"):
+        from antidote_learn.auditing.applying import apply_decisions
+
+        done = apply_decisions(decisions, data, label=label, out=out, in_place=in_place)
+    typer.echo(f"{done.relabelled} labels changed, {done.dropped} rows dropped, {done.kept} kept as they were")
+    typer.echo(f"corrected data: {done.out}\nevery change: {done.log}", err=True)
+
+
 def _report(found: "Audit") -> None:
     summary, (low, high) = found.summary, found.interval
     typer.echo(
@@ -87,6 +103,7 @@ def _report(found: "Audit") -> None:
         _print(found.by_pair.head(PAIRS), _pair)
     typer.echo(f"\nLooked at: {summary['features']}.")
     typer.echo(f"every row, the worst first: {Path(summary['out']) / 'issues.csv'}", err=True)
+    typer.echo(f"to look at them, open in a browser: {Path(summary['out']) / 'review.html'}", err=True)
 
 
 def _print(table: Any, line: Any) -> None:

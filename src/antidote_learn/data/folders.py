@@ -102,7 +102,7 @@ def decode(files: ImageFiles, index: ArrayLike) -> NDArray[np.uint8]:
     for at, row in enumerate(rows):
         path = files.root / files.names[row]
         try:
-            with _opened(path) as image:
+            with opened(path) as image:
                 pixels[at] = np.asarray(_square(image, files.size)).transpose(2, 0, 1)
         except Exception as error:
             raise ValueError(
@@ -174,7 +174,7 @@ def check_all(images: list[Candidate], progress: Progress | None) -> list[Candid
         checked[rows.start : rows.stop] = [_check(images[row]) for row in rows]
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # an error of `_opened`, with its own words
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # an error of `opened`, with its own words
         _in_batches(check, len(images), os.cpu_count() or 1, progress)
     return checked
 
@@ -183,9 +183,9 @@ def _check(image: Candidate) -> Candidate:
     if image.error:
         return image
     try:
-        with _opened(image.root / image.name) as opened:
-            side = min(opened.size)
-            _square(opened, PROBE)
+        with opened(image.root / image.name) as pixels:
+            side = min(pixels.size)
+            _square(pixels, PROBE)
     except Exception as error:  # Pillow's decoders raise whatever a damaged file leads them to
         return image._replace(error=_reason(error))
     return image._replace(side=side)
@@ -198,7 +198,7 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
+def opened(path: Path) -> Iterator[Image.Image]:
     """An image of at most Pillow's number of pixels; Pillow itself only warns up to twice as many."""
     with Image.open(path) as image:
         limit = Image.MAX_IMAGE_PIXELS
@@ -209,12 +209,18 @@ def _opened(path: Path) -> Iterator[Image.Image]:
 
 def _square(image: Image.Image, size: int) -> Image.Image:
     """The centre of an image in RGB, (size, size)."""
-    image.draft(None, (2 * size, 2 * size))  # a JPEG file is decoded no larger than the filter below needs
+    return ImageOps.fit(rgb(upright(image, size)), (size, size), Image.Resampling.BILINEAR)
+
+
+def upright(image: Image.Image, size: int) -> Image.Image:
+    """The image by its EXIF orientation; a JPEG file is decoded no larger than a filter to ``size`` needs."""
+    image.draft(None, (2 * size, 2 * size))
     ImageOps.exif_transpose(image, in_place=True)
-    return ImageOps.fit(_rgb(image), (size, size), Image.Resampling.BILINEAR)
+    return image
 
 
-def _rgb(image: Image.Image) -> Image.Image:
+def rgb(image: Image.Image) -> Image.Image:
+    """In RGB: what is transparent becomes white, of 16 bits the upper 8 are kept."""
     if image.mode.startswith("I"):  # 16 bits, of which Pillow would keep the lower 8
         image = Image.fromarray((np.asarray(image).clip(0, 65535) >> 8).astype(np.uint8))
     if image.has_transparency_data:

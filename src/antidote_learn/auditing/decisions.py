@@ -1,0 +1,120 @@
+"""What people decided on the review page, read back and checked against the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from antidote_learn.data.labels import listed
+
+COLUMNS = ("index", "given_label", "decision", "new_label")
+ACCEPTED = ("accept", "keep", "relabel", "drop")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A row whose label changes; the new one is None for a row that is dropped."""
+
+    index: int
+    given_label: str
+    new_label: str | None
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What is to change, in the order of the rows, and how many rows stay as they are."""
+
+    changes: tuple[Change, ...]
+    kept: int
+
+
+def read_decisions(source: str | Path | pd.DataFrame) -> pd.DataFrame:
+    """The decisions as text, from a file or a table; ValueError where they are none."""
+    if isinstance(source, pd.DataFrame):
+        frame, name = source.fillna("").astype(str), "the decisions"
+    else:
+        path = Path(source).expanduser()
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {path}: export it from the review page of an audit")
+        name = path.name
+        try:
+            frame = pd.read_csv(path, dtype="str", keep_default_na=False, encoding="utf-8-sig")
+        except (ValueError, pd.errors.ParserError) as error:
+            raise ValueError(f"{name} cannot be read as decisions ({error}): export them again") from error
+    lost = [column for column in COLUMNS if column not in frame]
+    if lost:
+        raise ValueError(f"{name} lacks column {lost[0]!r}; decisions have the columns {listed(COLUMNS)}")
+    return frame
+
+
+def checked(decisions: pd.DataFrame, labels: Sequence[Any] | NDArray[np.object_], classes: Sequence[str]) -> Decisions:
+    """The decisions, where all of them fit the data.
+
+    Args:
+        decisions: From `read_decisions`.
+        labels: (N,) the names of the given labels.
+        classes: Names that a label may have.
+
+    Raises:
+        ValueError: For decisions on other data, rows that there are not or that come twice, unknown words and classes.
+    """
+    rows = _rows(decisions["index"], len(labels))
+    _check_given(rows, decisions["given_label"], labels)
+    known, changes, kept = frozenset(classes), [], 0
+    for row, word, cell in zip(rows, decisions["decision"], decisions["new_label"], strict=True):
+        if word not in ACCEPTED:
+            raise ValueError(f"the decision on row {row} is {word!r}; accepted: {', '.join(ACCEPTED)}")
+        given = str(labels[row])
+        new = None if word == "drop" else given if word == "keep" else _class(row, cell, known)
+        if new == given:
+            kept += 1
+        else:
+            changes.append(Change(row, given, new))
+    return Decisions(tuple(sorted(changes, key=lambda change: change.index)), kept)
+
+
+def _rows(index: pd.Series[str], count: int) -> list[int]:
+    bad = [text for text in index if not text.isdecimal()]
+    if bad:
+        raise ValueError(f"the index must hold whole numbers, positions of rows counted from 0; received {bad[0]!r}")
+    rows = [int(text) for text in index]
+    beyond = [row for row in rows if row >= count]
+    if beyond:
+        raise ValueError(
+            f"the decisions are of other data: there is no row {beyond[0]} here, rows are 0 ... {count - 1}; give the "
+            "data that was audited"
+        )
+    twice = index[index.duplicated()]
+    if len(twice):
+        raise ValueError(f"row {twice.iloc[0]} is decided twice: leave one of the decisions in")
+    return rows
+
+
+def _check_given(rows: list[int], cells: pd.Series[str], labels: Sequence[Any] | NDArray[np.object_]) -> None:
+    others = [(row, cell) for row, cell in zip(rows, cells, strict=True) if labels[row] not in _readings(cell)]
+    if others:
+        row, cell = others[0]
+        raise ValueError(
+            f"the decisions are of other data: row {row} is labelled {labels[row]!r} here, {cell!r} in the decisions "
+            f"({len(others)} of {len(rows)} differ); give the data that was audited, as it was then"
+        )
+
+
+def _class(row: int, cell: str, known: frozenset[str]) -> str:
+    found = [name for name in _readings(cell) if name in known]
+    if not found:
+        raise ValueError(
+            f"row {row} is to become {cell!r}, which is no class of the data; accepted: {listed(sorted(known))}"
+        )
+    return found[0]
+
+
+def _readings(cell: str) -> tuple[str, ...]:
+    """What a cell may stand for: the page puts an apostrophe before what a spreadsheet would execute."""
+    return (cell[1:], cell) if cell.startswith("'") else (cell,)

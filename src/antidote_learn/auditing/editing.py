@@ -1,0 +1,159 @@
+"""Files with other labels and fewer rows, and otherwise as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from antidote_learn.auditing.decisions import Change
+from antidote_learn.data.labels import label_words, names_of
+from antidote_learn.data.tabular import SEPARATORS, about, label_columns, read_frame, read_npz
+
+
+class Editor(Protocol):
+    """A file that can be written anew.
+
+    Attributes:
+        words: (N,) the names of its labels.
+        spelled: By the name of a class, how the file itself writes it.
+    """
+
+    words: NDArray[np.object_]
+    spelled: dict[str, Any]
+
+    def write(self, path: Path, changes: Sequence[Change]) -> None:
+        """Writes it with the changes."""
+        ...
+
+
+class TableFile:
+    """A .csv or .tsv file, or one of these that is compressed; every other cell is kept as it is written.
+
+    Args:
+        path: The file.
+        label: The column of the labels, as `read_table` takes it.
+    """
+
+    def __init__(self, path: Path, label: str | None) -> None:
+        frame, target, truth = _labelled(path, label)
+        ending = next(end for end in SEPARATORS if path.name.lower().endswith(end))
+        self._form: dict[str, Any] = {"sep": SEPARATORS[ending], "compression": "gzip" if "gz" in ending else None}
+        rows = pd.read_csv(
+            path, dtype="str", na_filter=False, index_col=False, header=None, skipinitialspace=True, **self._form
+        )
+        self._header, self._cells = rows.iloc[:1], rows.iloc[1:].reset_index(drop=True)
+        self._at = list(frame.columns).index(target)
+        self.words, self.spelled = _names(frame[target]), dict[str, Any]()
+        for name in (target,) if truth is None else (target, truth):
+            at = list(frame.columns).index(name)
+            _spell(self.spelled, _names(frame[name]), self._cells[at].tolist())
+
+    def write(self, path: Path, changes: Sequence[Change]) -> None:
+        """See `Editor.write`."""
+        cells = self._cells.copy()
+        for change in changes:
+            if change.new_label is not None:
+                cells.iat[change.index, self._at] = self.spelled[change.new_label]
+        kept = cells[_kept(changes, len(cells))]
+        pd.concat([self._header, kept]).to_csv(path, index=False, header=False, **self._form)
+
+
+class ParquetFile:
+    """A .parquet file; its schema stays, and what other programs wrote beside it.
+
+    Args:
+        path: The file.
+        label: The column of the labels, as `read_table` takes it.
+    """
+
+    def __init__(self, path: Path, label: str | None) -> None:
+        frame, target, truth = _labelled(path, label)
+        self._table, self._target = parquet.read_table(path), target
+        self.words, self.spelled = _names(frame[target]), dict[str, Any]()
+        for name in (target,) if truth is None else (target, truth):
+            _spell(self.spelled, _names(frame[name]), self._table[name].to_pylist())
+
+    def write(self, path: Path, changes: Sequence[Change]) -> None:
+        """See `Editor.write`."""
+        at = self._table.schema.get_field_index(self._target)
+        values = self._table[self._target].to_pylist()
+        for change in changes:
+            if change.new_label is not None:
+                values[change.index] = self.spelled[change.new_label]
+        field = self._table.schema.field(at)
+        table = self._table.set_column(at, field, pa.array(values, type=field.type))
+        parquet.write_table(table.filter(pa.array(_kept(changes, len(values)))), path)
+
+
+class ArraysFile:
+    """A .npz file; rows are dropped from every array that has as many, but for those of the test part.
+
+    Args:
+        path: The file.
+        label: Not used.
+    """
+
+    def __init__(self, path: Path, label: str | None) -> None:
+        read_npz(path)  # says what is wrong with it
+        with np.load(path, allow_pickle=False) as file:
+            self._arrays = {name: file[name] for name in file.files}
+        self.words, self.spelled = label_words(self._arrays["y"], "y", len(self._arrays["y"])), dict[str, Any]()
+        for name in ("y", "clean_labels"):
+            if name in self._arrays:
+                values = self._arrays[name]
+                _spell(self.spelled, label_words(values, name, len(values)), values)
+
+    def write(self, path: Path, changes: Sequence[Change]) -> None:
+        """See `Editor.write`."""
+        new = {change.index: self.spelled[change.new_label] for change in changes if change.new_label is not None}
+        labels = self._arrays["y"]
+        if new:
+            values = np.array(list(new.values()))
+            labels = labels.astype(np.result_type(labels, values))
+            labels[list(new)] = values
+        kept, rows = _kept(changes, len(labels)), len(labels)
+        written = {
+            name: array[kept] if array.ndim and len(array) == rows and name not in ("X_test", "y_test") else array
+            for name, array in {**self._arrays, "y": labels}.items()
+        }
+        with open(path, "wb") as file:
+            np.savez(file, **written)
+
+
+EDITORS: dict[str, Callable[[Path, str | None], Editor]] = {
+    **dict.fromkeys(SEPARATORS, TableFile),
+    ".parquet": ParquetFile,
+    ".npz": ArraysFile,
+}
+
+
+def _labelled(path: Path, label: str | None) -> tuple[pd.DataFrame, str, str | None]:
+    """The table as an audit reads it, and its columns of labels and of true labels."""
+    frame = read_frame(path)
+    with about(path):
+        return frame, *label_columns(frame, label, None)
+
+
+def _names(values: pd.Series[Any]) -> NDArray[np.object_]:
+    """The names of labels; a row of an image that cannot be read may lack one."""
+    return names_of(values.infer_objects()).to_numpy(dtype=object)
+
+
+def _spell(spelled: dict[str, Any], words: NDArray[np.object_], values: Sequence[Any] | NDArray[Any]) -> None:
+    """Notes how each class is written where it comes first."""
+    for word, value in zip(words, values, strict=True):
+        if isinstance(word, str):
+            spelled.setdefault(word, value)
+
+
+def _kept(changes: Sequence[Change], rows: int) -> NDArray[np.bool_]:
+    kept = np.ones(rows, dtype=bool)
+    kept[[change.index for change in changes if change.new_label is None]] = False
+    return kept

@@ -1,0 +1,103 @@
+"""A folder of images by class with some of them in other folders: a copy, or in place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from antidote_learn._types import Arrays, ImageFiles
+from antidote_learn.auditing.decisions import Change
+from antidote_learn.training.checkpoint import PART
+
+DROPPED = ".dropped"  # where images go that are dropped in place; hidden folders are no classes
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Which image goes where, below ``root``.
+
+    Attributes:
+        root: The folder of the class folders.
+        names: (N,) as they are.
+        new: New names, by row; None for an image that is left out. Rows that are not in it stay.
+    """
+
+    root: Path
+    names: tuple[str, ...]
+    new: dict[int, str | None]
+
+
+def planned(images: Arrays, changes: Sequence[Change], *, in_place: bool) -> Moves:
+    """New names, none of which is taken, and none of which leads out of the folder; ValueError where one would."""
+    files = images.inputs
+    assert isinstance(files, ImageFiles)
+    taken = {name.casefold() for name in files.names}
+    new: dict[int, str | None] = {}
+    for row, label in ((change.index, change.new_label) for change in changes):
+        if label is None and not in_place:
+            new[row] = None
+            continue
+        old = PurePosixPath(files.names[row])
+        wanted = PurePosixPath(DROPPED, old) if label is None else PurePosixPath(label, *old.parts[1:])
+        new[row] = _free(wanted, old.parts[0], taken, files.root if in_place else None)
+    for name in {*files.names, *new.values()} - {None}:
+        check_inside(files.root, str(name), linked=in_place)
+    return Moves(files.root, files.names, new)
+
+
+def check_inside(root: Path, name: str, *, linked: bool) -> None:
+    """ValueError for a name that leads out of the folder; ``linked``: through a link, too."""
+    parts = PurePosixPath(name).parts
+    out = PurePosixPath(name).is_absolute() or ".." in parts
+    if out or (linked and not (root / name).resolve().is_relative_to(root.resolve())):
+        raise ValueError(f"{name!r} lies outside {root}: nothing is written there; rename it, or give another folder")
+
+
+def _free(wanted: PurePosixPath, old: str, taken: set[str], root: Path | None) -> str:
+    """The wanted name, or one like it that no other image has."""
+    name, number = wanted, 1
+    while name.as_posix().casefold() in taken or (root is not None and os.path.lexists(root / name)):
+        name = wanted.with_name(f"{wanted.stem}-{old}{'' if number == 1 else f'-{number}'}{wanted.suffix}")
+        number += 1
+    taken.add(name.as_posix().casefold())
+    return name.as_posix()
+
+
+def moved(moves: Moves) -> None:
+    """Renames the files in their folder."""
+    for row, name in moves.new.items():
+        assert name is not None
+        target = moves.root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.rename(moves.root / moves.names[row], target)
+
+
+@contextmanager
+def copied(images: Arrays, moves: Moves, source: Path, target: Path) -> Iterator[Path]:
+    """A copy of the images, the test part's as they are; it takes the target's name when the block ends well."""
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}{PART}")
+    try:
+        below = temporary / moves.root.relative_to(source)
+        for row, old in enumerate(moves.names):
+            new = moves.new.get(row, old)
+            if new is not None:
+                _copy(moves.root / old, below / new)
+        if isinstance(images.test_inputs, ImageFiles):
+            held = images.test_inputs
+            for name in held.names:
+                check_inside(held.root, name, linked=False)
+                _copy(held.root / name, temporary / held.root.relative_to(source) / name)
+        yield temporary
+        os.replace(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _copy(old: Path, new: Path) -> None:
+    new.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(old, new)

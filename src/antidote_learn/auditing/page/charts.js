@@ -1,0 +1,117 @@
+// The histogram of all rows, and the classes of flagged rows as a heat map.
+
+const SVG = "http://www.w3.org/2000/svg";
+const SHOWN_CLASSES = 20; // of the heat map
+
+function drawn(name, attributes, parent) {
+  const node = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  parent.append(node);
+  return node;
+}
+
+function made(name, options, ...children) {
+  const node = Object.assign(document.createElement(name), options);
+  node.append(...children);
+  return node;
+}
+
+function drawHistogram() {
+  const width = 400, height = 120, bins = data.bins, step = width / bins.length;
+  const top = Math.log1p(Math.max(1, ...bins));
+  const high = (number) => (height * Math.log1p(number)) / top;
+  const picture = drawn("svg", { viewBox: `0 -14 ${width} ${height + 32}`, role: "img" }, byId("histogram"));
+  const flagged = count(data.flagged, "row");
+  picture.setAttribute("aria-label", `${flagged} of ${data.n} are flagged`);
+  bins.forEach((number, at) => {
+    const x = at * step + 0.5, own = data.flagged_bins[at];
+    const bar = { x, width: step - 1 };
+    const range = [at, at + 1].map((edge) => (100 * edge) / bins.length + " %").join(" to ");
+    const words = range + ": " + count(number, "row") + (own ? `, ${own} flagged` : "");
+    // The bar of a bin is split by the share that is flagged; its height is that of all.
+    const all = number ? high(number) : 0, part = number ? (all * own) / number : 0;
+    const group = drawn("g", {}, picture);
+    drawn("title", {}, group).textContent = words;
+    drawn("rect", { ...bar, y: height - all, height: Math.max(0, all - part), class: "rest" }, group);
+    drawn("rect", { ...bar, y: height - part, height: part, class: "flagged" }, group);
+  });
+  drawn("line", { x1: 0, x2: width, y1: height, y2: height, class: "axis" }, picture);
+  for (const [x, anchor, words] of [[0, "start", "0 %"], [width / 2, "middle", "50 %"], [width, "end", "100 %"]]) {
+    drawn("text", { x, y: height + 14, "text-anchor": anchor }, picture).textContent = words;
+  }
+  if (data.threshold !== null) drawThreshold(picture, width, height);
+}
+
+function drawThreshold(picture, width, height) {
+  const x = width * data.threshold, left = x > width / 2;
+  drawn("line", { x1: x, x2: x, y1: -12, y2: height, class: "threshold" }, picture);
+  const where = { x: x + (left ? -4 : 4), y: -4, "text-anchor": left ? "end" : "start", class: "threshold" };
+  drawn("text", where, picture).textContent = "flagged up to " + percent(1000 * data.threshold);
+}
+
+// The classes that most flagged rows are about, in their own order.
+function pairCounts() {
+  const pairs = new Map(), weight = new Map();
+  for (let row = 0; row < Math.min(total, data.flagged); row++) {
+    const given = data.given[row], other = suggestion(row), key = given + "," + other;
+    pairs.set(key, (pairs.get(key) || 0) + 1);
+    for (const label of [given, other]) weight.set(label, (weight.get(label) || 0) + 1);
+  }
+  const labels = [...weight.keys()].sort((a, b) => weight.get(b) - weight.get(a) || a - b).slice(0, SHOWN_CLASSES);
+  return { pairs, labels: labels.sort((a, b) => a - b), all: weight.size };
+}
+
+function drawPairs(onPick) {
+  const { pairs, labels, all } = pairCounts();
+  if (!labels.length) {
+    byId("pairs").textContent = "No row is flagged.";
+    return;
+  }
+  if (all > labels.length) byId("pairs-caption").append(`, the ${labels.length} most frequent of ${all}`);
+  const most = Math.max(1, ...pairs.values());
+  const table = made("table", { role: "grid", ariaLabel: "Given class by row, suggested class by column" });
+  const name = (label) => made("span", { textContent: data.classes[label], title: data.classes[label] });
+  const corner = made("td", { className: "corner", textContent: "given ↓ suggested →" });
+  table.append(made("tr", {}, corner, ...labels.map((label) => made("th", { scope: "col" }, name(label)))));
+  for (const given of labels) {
+    const line = made("tr", {}, made("th", { scope: "row" }, name(given)));
+    for (const other of labels) line.append(pairCell(given, other, pairs.get(given + "," + other) || 0, most, onPick));
+    table.append(line);
+  }
+  byId("pairs").append(table);
+  walkable(table);
+}
+
+function pairCell(given, other, number, most, onPick) {
+  const words = `${data.classes[given]} that may be ${data.classes[other]}: ${count(number, "row")}`;
+  const button = made("button", { type: "button", tabIndex: -1, title: words, ariaLabel: words, disabled: !number });
+  button.textContent = number || "";
+  button.dataset.pair = given + "," + other;
+  button.style.setProperty("--heat", (100 * Math.sqrt(number / most)).toFixed(0) + "%");
+  if (number / most > 0.5) button.classList.add("hot");
+  button.addEventListener("click", () => onPick(given, other));
+  return made("td", {}, button);
+}
+
+// One stop for the Tab key; arrows go from cell to cell that has rows.
+function walkable(table) {
+  const cells = [...table.querySelectorAll("button:not(:disabled)")];
+  if (cells.length) cells[0].tabIndex = 0;
+  table.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    const next = cells[cells.indexOf(document.activeElement) + step];
+    if (next) {
+      for (const one of cells) one.tabIndex = one === next ? 0 : -1;
+      next.focus();
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  });
+}
+
+function markPair(given, other) {
+  for (const button of byId("pairs").querySelectorAll("button")) {
+    button.setAttribute("aria-pressed", String(button.dataset.pair === given + "," + other));
+  }
+}

@@ -1,0 +1,125 @@
+// The data, the decisions, their history, where they are kept, and their export.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const total = data.index.length;
+const KEY = "antidote-review:" + data.key;
+const NONE = 0, ACCEPT = 1, KEEP = 2, RELABEL = 3, DROP = 4;
+const WORDS = ["", "accept", "keep", "relabel", "drop"];
+
+const byId = (id) => document.getElementById(id);
+const suggestion = (row) => data.likeliest[row * data.choices];
+const isFlagged = (row) => row < data.flagged; // the worst are flagged, and they come first
+const count = (number, what) => number.toLocaleString("en") + " " + what + (number === 1 ? "" : "s");
+
+const kinds = new Uint8Array(total); // what is decided of each row
+const chosen = new Int32Array(total).fill(-1); // its new class
+let decided = 0;
+const past = [], future = [];
+
+function put(row, kind, label) {
+  decided += (kind !== NONE) - (kinds[row] !== NONE);
+  kinds[row] = kind;
+  chosen[row] = label;
+}
+
+function wanted(row, kind, label) {
+  if (kind === ACCEPT) return [ACCEPT, suggestion(row)];
+  if (kind === RELABEL) return [label === suggestion(row) ? ACCEPT : label === data.given[row] ? KEEP : RELABEL, label];
+  return [kind, kind === KEEP ? data.given[row] : -1];
+}
+
+// One step of the history, of one row or of many.
+function decide(rows, kind, label) {
+  const step = { rows: Int32Array.from(rows), before: [], after: [] };
+  for (const row of step.rows) {
+    step.before.push([kinds[row], chosen[row]]);
+    step.after.push(wanted(row, kind, label));
+  }
+  past.push(step);
+  future.length = 0;
+  replay(step, step.after);
+}
+
+function replay(step, states) {
+  step.rows.forEach((row, at) => put(row, states[at][0], states[at][1]));
+  saveSoon();
+}
+
+function undo() {
+  const step = past.pop();
+  if (!step) return null;
+  future.push(step);
+  replay(step, step.before);
+  return step;
+}
+
+function redo() {
+  const step = future.pop();
+  if (!step) return null;
+  past.push(step);
+  replay(step, step.after);
+  return step;
+}
+
+// Kept in the browser by the data's digest and the rows' positions: an audit with another cut finds them again.
+let timer = 0, canSave = true, others = [];
+
+function saveSoon() {
+  clearTimeout(timer);
+  timer = setTimeout(save, 150);
+}
+
+function save() {
+  clearTimeout(timer);
+  const kept = others.slice();
+  for (let row = 0; row < total; row++) if (kinds[row]) kept.push([data.index[row], kinds[row], chosen[row]]);
+  try {
+    if (kept.length) localStorage.setItem(KEY, JSON.stringify(kept));
+    else localStorage.removeItem(KEY);
+    canSave = true;
+  } catch {
+    canSave = false;
+  }
+  byId("saving").textContent = canSave
+    ? "Decisions are kept in this browser."
+    : "This browser does not keep decisions: export them before you close the page.";
+}
+
+function restore() {
+  let kept = [];
+  try {
+    kept = JSON.parse(localStorage.getItem(KEY) || "[]");
+  } catch {
+    canSave = false;
+  }
+  const rowOf = new Map(data.index.map((place, row) => [place, row]));
+  for (const [place, kind, label] of kept) {
+    const row = rowOf.get(place);
+    if (row === undefined) others.push([place, kind, label]); // listed in another cut of the same audit
+    else put(row, kind, label);
+  }
+}
+
+// A cell that a spreadsheet would execute gets an apostrophe, as does one that begins with an apostrophe itself.
+function cell(value) {
+  const text = /^[=+\-@\t\r']/.test(value) ? "'" + value : value;
+  return /[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+}
+
+function decisionsText() {
+  const lines = ["index,given_label,decision,new_label"];
+  for (let row = 0; row < total; row++) {
+    if (!kinds[row]) continue;
+    const label = kinds[row] === DROP ? "" : data.classes[chosen[row]];
+    lines.push([data.index[row], cell(data.classes[data.given[row]]), WORDS[kinds[row]], cell(label)].join(","));
+  }
+  return lines.join("\r\n") + "\r\n";
+}
+
+function exportDecisions() {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([decisionsText()], { type: "text/csv" }));
+  link.download = "decisions.csv";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}

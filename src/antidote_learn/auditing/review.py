@@ -1,0 +1,124 @@
+"""The review page: one HTML file with its data, to look at suspects and decide on them without a server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections import Counter
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from antidote_learn._types import Inputs
+from antidote_learn.auditing.samples import shown
+from antidote_learn.training.checkpoint import write_bytes
+from antidote_learn.training.posterior import Posterior
+
+LISTED = 100_000  # suspects
+CHOICES = 9  # classes that have a key
+BINS = 40  # of the histogram
+SCRIPTS = ("store.js", "charts.js", "list.js", "main.js")  # in this order, one program
+
+Integers = NDArray[np.int64]
+
+
+def write_review(
+    path: Path,
+    table: pd.DataFrame,
+    summary: dict[str, Any],
+    posterior: Posterior,
+    *,
+    around: Integers | None,
+    inputs: Inputs | None,
+) -> None:
+    """Writes the page, whole or not at all.
+
+    Args:
+        path: Of the HTML file.
+        table: Of the audit, the worst rows first.
+        summary: Of the audit.
+        posterior: Of the audit, in the order of the data.
+        around: (N, m) the nearest rows, where they are known, in the order of the data.
+        inputs: The samples in the order of the data; None shows none of them.
+    """
+    most = max(int(summary["flagged"]), int(summary["interval"][1]))
+    listed = table.head(min(most, LISTED))
+    rows = _places(posterior.index, listed["index"].to_numpy(np.int64))
+    data = {
+        **_figures(table, summary, posterior),
+        **_suspects(listed, posterior, rows),
+        "nearest": [] if around is None else _nearest(posterior.labels[around[rows]]),
+        **vars(shown(inputs, rows.tolist())),
+    }
+    write_bytes(path, page(f"Review of {summary['data']}", data))
+
+
+def page(title: str, data: dict[str, Any]) -> bytes:
+    """The HTML file. No script runs but its own, whatever the data hold: the policy names it by its digest."""
+    style = _part("page.css")
+    script = '"use strict";\n(() => {\n' + "\n".join(map(_part, SCRIPTS)) + "})();\n"
+    policy = f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {_digest(script)}"
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    filled = Template(_part("page.html")).substitute(
+        title=html.escape(title), policy=policy, style=style, script=script, data=text
+    )
+    return filled.encode("utf-8", errors="backslashreplace")  # a lone surrogate, as JSON writes it
+
+
+def _part(name: str) -> str:
+    return (files("antidote_learn.auditing") / "page" / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _figures(table: pd.DataFrame, summary: dict[str, Any], posterior: Posterior) -> dict[str, Any]:
+    """What the head of the page tells, and the histogram of all rows."""
+    quality = table["label_quality"].to_numpy(np.float64)
+    flags = table["is_label_issue"].to_numpy(bool)
+    bins = np.minimum((quality * BINS).astype(np.int64), BINS - 1)
+    names = ("n", "estimated_errors", "interval", "noise_rate", "why_wide", "flagged", "features")
+    return {
+        **{name: summary[name] for name in names},
+        "key": summary["data_hash"],
+        "data": str(summary["data"]),
+        "classes": [str(name) for name in posterior.classes],
+        "bins": np.bincount(bins, minlength=BINS).tolist(),
+        "flagged_bins": np.bincount(bins[flags], minlength=BINS).tolist(),
+        "threshold": float(quality[flags].max()) if flags.any() else None,
+    }
+
+
+def _suspects(listed: pd.DataFrame, posterior: Posterior, rows: Integers) -> dict[str, Any]:
+    """Columns; of the likeliest classes and their probabilities (in thousandths) `choices` numbers for each row."""
+    beliefs = posterior.beliefs
+    kept = min(CHOICES, beliefs.classes.shape[1])
+    return {
+        "index": listed["index"].tolist(),
+        "quality": np.rint(listed["label_quality"].to_numpy(np.float64) * 1000).astype(int).tolist(),
+        "given": posterior.labels[rows].tolist(),
+        "reason": listed["reason"].tolist(),
+        "choices": kept,
+        "likeliest": beliefs.classes[rows, :kept].ravel().tolist(),
+        "probs": np.rint(beliefs.probs[rows, :kept].astype(np.float64) * 1000).astype(int).ravel().tolist(),
+    }
+
+
+def _nearest(labels: Integers) -> list[list[int]]:
+    """The neighbours' labels (B, m) as class, number, class, number, ..., the most frequent first."""
+    return [[number for pair in Counter(row).most_common() for number in pair] for row in labels.tolist()]
+
+
+def _places(index: Integers, wanted: Integers) -> Integers:
+    """Where the wanted positions are in the index."""
+    order = np.argsort(index)
+    places: Integers = order[np.searchsorted(index[order], wanted)]
+    return places

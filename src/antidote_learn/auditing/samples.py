@@ -1,0 +1,79 @@
+"""What the review page shows of a sample: its picture, its text, its values."""
+
+from __future__ import annotations
+
+import base64
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from antidote_learn._types import ImageFiles, Inputs
+from antidote_learn.data.thumbnails import file_thumbnail, pixels_thumbnail
+
+PICTURES = 2000  # rows with a picture
+PICTURE_BYTES = 25 * 10**6 * 3 // 4 // PICTURES  # of each: together 25 MB in base64
+COLUMNS = 12  # of a table or of features, that are shown
+CELL = 400  # characters of a value
+TEXT = 20 * 10**6  # characters of all values
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The samples in the order in which they are listed; what there is not, or not any more, is left out at the end.
+
+    Attributes:
+        columns: Names of the values.
+        cells: The values of each sample.
+        pictures: WebP in base64; empty where a file cannot be read.
+        names: Of image files.
+        more: How many columns are not shown.
+    """
+
+    columns: list[str] = field(default_factory=list)
+    cells: list[list[str]] = field(default_factory=list)
+    pictures: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    more: int = 0
+
+
+def shown(inputs: Inputs | None, rows: Sequence[int]) -> Shown:
+    """Of the samples at ``rows``, the worst first."""
+    if inputs is None:
+        return Shown()
+    if isinstance(inputs, ImageFiles):
+        paths = [inputs.root / inputs.names[row] for row in rows[:PICTURES]]
+        pictures = [_text(file_thumbnail(path, PICTURE_BYTES)) for path in paths]
+        return Shown(pictures=pictures, names=[inputs.names[row] for row in rows])
+    if isinstance(inputs, np.ndarray) and inputs.ndim == 4:
+        return Shown(pictures=[_text(pixels_thumbnail(inputs[row], PICTURE_BYTES)) for row in rows[:PICTURES]])
+    frame = inputs if isinstance(inputs, pd.DataFrame) else pd.DataFrame(inputs[:, :COLUMNS])
+    columns = [str(name) for name in frame.columns[:COLUMNS]]
+    return Shown(columns, _cells(frame.iloc[list(rows), :COLUMNS]), more=inputs.shape[1] - len(columns))
+
+
+def _cells(frame: pd.DataFrame) -> list[list[str]]:
+    """The values as text, until there is too much of it."""
+    found: list[list[str]] = []
+    left = TEXT
+    for values in zip(*(frame[name].tolist() for name in frame.columns), strict=True):
+        cells = [_cell(value) for value in values]
+        left -= sum(map(len, cells))
+        if left < 0:
+            break
+        found.append(cells)
+    return found
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, numbers.Real) and not isinstance(value, (bool, numbers.Integral)):
+        return "" if value != value else f"{float(value):.4g}"
+    text = "" if value is None or value is pd.NaT or value is pd.NA else str(value)
+    return text if len(text) <= CELL else text[: CELL - 1] + "…"
+
+
+def _text(content: bytes) -> str:
+    return base64.b64encode(content).decode()
