@@ -21,7 +21,7 @@ def files(folder: Path) -> dict[str, object]:
     assert (folder / "done").exists()
     assert not list(folder.rglob("*.part"))
     summary = json.loads((folder / "summary.json").read_text())
-    names = ("issues.csv", "issues.parquet", "posterior.safetensors")
+    names = ("issues.csv", "issues.parquet", "neighbours.safetensors", "posterior.safetensors", "review.html")
     return {**{name: (folder / name).read_bytes() for name in names}, "summary": {**summary, "out": ""}}
 
 
@@ -110,6 +110,7 @@ def test_the_report_is_for_people(table, tmp_path):
     assert done.out.count("  row ") == 3
     assert "labelled as" in done.out
     assert "issues.csv" in done.err
+    assert "review.html" in done.err
 
 
 def test_a_folder_of_images(tmp_path):
