@@ -91,7 +91,7 @@ def _apply_to_file(given: pd.DataFrame, source: Path, suffix: str, label: str | 
     with about(source):
         found = checked(given, edited.words, class_names({*edited.spelled}))
     log = target.with_name(f"{target.name}.changes.jsonl")
-    _write_log(log, [asdict(change) for change in found.changes])
+    _write_log(log, [asdict(change) for change in found.changes], after=target == source)
     with replacing(target) as temporary:
         edited.write(temporary, found.changes)
     return _applied(found, target, log)
@@ -103,11 +103,11 @@ def _apply_to_folder(given: pd.DataFrame, source: Path, suffix: str, label: str 
         found = checked(given, [images.classes[k] for k in images.labels], images.classes)
     moves = planned(images, found.changes, in_place=target == source)
     if target == source:
-        _write_log(source / LOG, _with_files(found, moves))
+        _write_log(source / LOG, _with_files(found, moves), after=True)
         moved(moves)
     else:
         with copied(images, moves, source, target) as temporary:
-            _write_log(temporary / LOG, _with_files(found, moves))
+            _write_log(temporary / LOG, _with_files(found, moves), after=False)
     return _applied(found, target, target / LOG)
 
 
@@ -116,9 +116,10 @@ def _with_files(found: Decisions, moves: Moves) -> list[dict[str, Any]]:
     return [asdict(change) | files for change, files in zip(found.changes, names, strict=True)]
 
 
-def _write_log(path: Path, records: Sequence[dict[str, Any]]) -> None:
-    """After what is there already: data can be changed in place several times."""
-    before = path.read_bytes() if path.exists() else b""
+def _write_log(path: Path, records: Sequence[dict[str, Any]], *, after: bool) -> None:
+    """``after`` what is there already, where data are changed in place: that can happen several times."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = path.read_bytes() if after and path.exists() else b""
     write_bytes(path, before + "".join(json.dumps(record) + "\n" for record in records).encode())
 
 
@@ -151,5 +152,4 @@ def _target(source: Path, suffix: str, out: Path | None, in_place: bool) -> Path
         raise ValueError(f"{out} exists already: choose another --out")
     if suffix == "" and out.resolve().is_relative_to(source.resolve()):
         raise ValueError(f"{out} lies in the data itself: choose another --out")
-    out.parent.mkdir(parents=True, exist_ok=True)
     return out

@@ -79,7 +79,7 @@ def apply(
     in_place: Annotated[bool, typer.Option("--in-place", help="Change DATA itself.")] = False,
 ) -> None:
     """Correct a data set as its review says."""
-    with failures("DATA is as it was"):
+    with failures("the log says what was meant to change"):
         from antidote_learn.auditing.applying import apply_decisions
 
         done = apply_decisions(decisions, data, label=label, out=out, in_place=in_place)

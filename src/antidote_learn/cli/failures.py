@@ -16,7 +16,7 @@ def failures(again: str = "continue with the same command and --resume") -> Iter
     except OSError as error:
         _leave(1, error)
     except KeyboardInterrupt:
-        _leave(130, f"stopped at once; {again}, from the last checkpoint")
+        _leave(130, f"stopped at once; {again}")
     except Exception as error:
         _leave_by_name(error, again)
 
