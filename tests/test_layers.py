@@ -43,7 +43,7 @@ INSIDE = {
         "divergences", "arrays", "groups", "budgets", "points", "solvers", "outcomes", "writing", "host", "device",
         "weighing", "envelope", "fused", "relaxation", "conjugates", "rates", "beliefs", "losses.classes",
         "losses.likelihood", "losses.bounded", "losses.asymmetric", "losses.contrast", "losses.__init__",
-        "losses.closed", "losses.naming",
+        "losses.rowwise", "losses.closed", "losses.naming",
     ),
     "nn": ("distributed", "elements", "robust", "objective", "antidote", "accumulation", "dataset", "variants"),
 }  # fmt: skip

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from antidote_learn import RobustLoss
 from antidote_learn.core import fused
-from antidote_learn.core.losses import LOSSES, closed
-from antidote_learn.core.losses.closed import GRADIENTS, SLOPES
+from antidote_learn.core.losses import LOSSES, rowwise
+from antidote_learn.core.losses.closed import SLOPES
 from antidote_learn.core.losses.naming import closed_form, loss_function
+from antidote_learn.core.losses.rowwise import GRADIENTS
 
 PARAMETERS = [
     "ls:rate=-1", "focal:gamma=2", "focal:gamma=0", "focal:detach=true", "gce:q=0.2", "rce:floor=0.01",
@@ -26,8 +27,8 @@ def size(request, monkeypatch):
     """As small and as large batches are treated, whatever their size."""
     if request.param == "large":
         monkeypatch.setattr(fused, "SMALL", 0)
-        monkeypatch.setattr(closed, "SMALL", 0)
-        monkeypatch.setattr(closed, "CHUNK", 40)
+        monkeypatch.setattr(rowwise, "SMALL", 0)
+        monkeypatch.setattr(rowwise, "CHUNK", 40)
 
 
 def batch(rows, classes, *, scale=2.0, dtype=torch.float64, seed=0):

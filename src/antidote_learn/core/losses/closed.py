@@ -3,7 +3,7 @@
 A graph of small operations costs a small batch several times what its arithmetic costs, and a large one several passes
 over the logits. The formulas are those of the families beside; here stand their derivatives, for N rows of logits on
 the host and N class indices. Most losses are functions of s = -log p_y, some also of S = -sum_k log p_k (`SLOPES`); the
-others have a gradient of their own (`GRADIENTS`).
+others have a gradient of their own (`rowwise`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ import torch
 from torch import Tensor
 
 from antidote_learn.core.arrays import ones
-from antidote_learn.core.fused import SMALL, Parts, cross_entropy_parts, label_positions, row_starts, weighted_gradient
+from antidote_learn.core.fused import Parts, cross_entropy_parts, label_positions, weighted_gradient
 from antidote_learn.core.losses.likelihood import TINY
-
-CHUNK = 1 << 18  # logits of which a step keeps the tables that it works with
-LEAST = 1e-5  # of 1 - p_k in negative learning
+from antidote_learn.core.losses.rowwise import GRADIENTS, by_rows, row_sums, tops
 
 
 class Rows:
@@ -47,12 +45,12 @@ class Rows:
     def total(self) -> Any:
         """S = -sum_k log p_k."""
         own = self.surprise + self.logits.ravel()[self.at]
-        return self.classes * own - _row_sums(self.logits)
+        return self.classes * own - row_sums(self.logits)
 
     @cached_property
     def is_top(self) -> Any:
         """Whether the label is the top class."""
-        return _tops(self.logits) == self.at
+        return tops(self.logits) == self.at
 
 
 class Slopes(NamedTuple):
@@ -74,7 +72,7 @@ def _ls(rows: Rows, rate: float) -> Slopes:
 
 def _focal_terms(s: Any, p: Any, c: Any, gamma: float, detach: bool) -> tuple[Any, Any]:
     """(1 - p)^g s and its derivative in s; s / (1 - p) -> 1 where both vanish."""
-    factor = np.sqrt(c) if gamma == 0.5 else c**gamma  # a power takes several times as long
+    factor = c**gamma
     losses = factor * s
     if not detach:
         more = losses / c
@@ -151,106 +149,6 @@ def _eps_focal(rows: Rows, m: float, gamma: float, floor: float, detach: bool) -
     return Slopes(losses, slope * inner)
 
 
-class Gradient(NamedTuple):
-    """Losses (N,), and the gradient of each in its row of logits, (N, C)."""
-
-    losses: Any
-    table: Any
-
-
-def _row_sums(table: Any) -> Any:
-    if table.size > SMALL:
-        return table.sum(1)  # without BLAS, whose threads and torch's get into each other's way
-    return table.dot(ones(table.shape[1], table.dtype))
-
-
-def _softmax(logits: Any) -> Any:
-    return torch.softmax(torch.from_numpy(logits), 1).numpy()
-
-
-def _tops(logits: Any) -> Any:
-    """The place of each row's top class, once the table is flat."""
-    return logits.argmax(1) + row_starts(*logits.shape)
-
-
-def _complement(p: Any, top: Any) -> Any:
-    """1 - p with all its digits: that of the top class is the sum of the others."""
-    flat = p.ravel()
-    own = flat[top]
-    flat[top] = 0.0
-    others = _row_sums(p)
-    flat[top] = own
-    rest = 1.0 - p
-    rest.ravel()[top] = others
-    return rest
-
-
-def _nfl(logits: Any, at: Any, gamma: float, detach: bool) -> Gradient:
-    p, top = _softmax(logits), _tops(logits)
-    c = np.maximum(_complement(p, top), TINY)
-    s = np.log(p)
-    s.ravel()[top] = np.log1p(-c.ravel()[top])
-    terms, slopes = _focal_terms(np.negative(s, s), p, c, gamma, detach)
-    total, own = _row_sums(terms), slopes.ravel()[at]
-    losses = terms.ravel()[at] / total
-    slopes *= (losses / total)[:, None]
-    slopes.ravel()[at] -= own / total  # now -d loss / d s_k
-    p *= _row_sums(slopes)[:, None]
-    slopes -= p
-    return Gradient(losses + 0.0 * total, slopes)  # NaN where the sum has no number
-
-
-def _nlnl(logits: Any, at: Any, draws: int) -> Gradient:
-    p = _softmax(logits)
-    rest = _complement(p, _tops(logits))
-    share = draws / (logits.shape[1] - 1)
-    rest.ravel()[at] = 1.0  # the given class has no part in it
-    clipped = rest < LEAST
-    rest[clipped] = LEAST
-    odds = p / rest
-    odds[clipped] = 0.0
-    odds.ravel()[at] = 0.0
-    losses = _row_sums(np.log(rest, rest)) * -share
-    p *= _row_sums(odds)[:, None]
-    odds -= p
-    odds *= share
-    return Gradient(losses, odds)
-
-
-def _logitclip(logits: Any, at: Any, clip: float, mode: str) -> Gradient:
-    work = logits * logits
-    norm = np.sqrt(_row_sums(work))
-    beyond = norm > (clip if mode == "paper" else 1.0 / clip)
-    norm[~beyond] = clip  # so that those are scaled by 1
-    scale = (clip / norm)[:, None]
-    table = _softmax(np.multiply(logits, scale, work))
-    losses = -np.log(table.ravel()[at]) + 0.0 * norm  # NaN where the norm has no number
-    table.ravel()[at] -= 1.0
-    inward = _row_sums(np.multiply(table, logits, work)) * beyond / (norm * norm)
-    table -= np.multiply(logits, inward[:, None], work)
-    table *= scale
-    return Gradient(losses, table)
-
-
-def _ldr_kl(logits: Any, at: Any, temperature: float, margin: float) -> Gradient:
-    classes = logits.shape[1]
-    exp = np.exp(logits)
-    positive = np.log1p(exp)  # softplus, of which f is K times the share in the row
-    per = classes / _row_sums(positive)
-    table = _softmax(positive * (per / temperature)[:, None])
-    own = table.ravel()[at]
-    discount = math.expm1(-margin / temperature) * own  # the given class has no margin
-    losses = margin + temperature * np.log((1.0 + discount) / (own * classes))
-    table *= (per / (1.0 + discount))[:, None]
-    table.ravel()[at] += per * (discount / (1.0 + discount) - 1.0)  # d loss / d softplus_k, but for its part in the sum
-    positive *= table
-    table -= (_row_sums(positive) * per / classes)[:, None]
-    table *= exp
-    exp += 1.0
-    table /= exp
-    return Gradient(losses, table)
-
-
 SLOPES: dict[str, Callable[..., Slopes]] = {
     "ce": _ce,
     "ls": _ls,
@@ -265,12 +163,6 @@ SLOPES: dict[str, Callable[..., Slopes]] = {
     "agce": _agce,
     "eps-ce": _eps_ce,
     "eps-focal": _eps_focal,
-}
-GRADIENTS: dict[str, Callable[..., Gradient]] = {
-    "nfl": _nfl,
-    "nlnl": _nlnl,
-    "logitclip": _logitclip,
-    "ldr-kl": _ldr_kl,
 }
 
 
@@ -290,13 +182,13 @@ class ClosedForm:
         at = label_positions(input, target)
         if at is None:
             return None
-        logits, labels, found = input.detach(), target.numpy(), []
+        logits, found = input.detach(), []
         if self.slopes:
             parts = cross_entropy_parts(logits, at)
             if parts is None:
                 return None
             found.append(_by_slopes(self.slopes, Rows(logits.numpy(), at, parts.losses), parts, scale))
-        found += [_by_rows(function, logits.numpy(), labels, weight * scale) for weight, function in self.gradients]
+        found += [by_rows(function, logits, at, weight * scale) for weight, function in self.gradients]
         value, gradient = found[0]
         for more, table in found[1:]:
             value, gradient = value + more, gradient.add_(table)
@@ -325,16 +217,3 @@ def _by_slopes(terms: Sequence[tuple[float, Any]], rows: Rows, parts: Parts, sca
     total *= scale
     gradient.numpy().ravel()[rows.at] += total * rows.classes
     return value, gradient.sub_(torch.from_numpy(total).unsqueeze(1))
-
-
-def _by_rows(function: Callable[..., Gradient], logits: Any, labels: Any, scale: float) -> tuple[float, Tensor]:
-    """The others, some rows at a time: a step over a large table takes long to get its memory."""
-    step = max(CHUNK // logits.shape[1], 1)
-    value, gradient = 0.0, np.empty_like(logits)
-    with np.errstate(all="ignore"):  # the caller sees what is not finite
-        for start in range(0, len(logits), step):
-            rows = logits[start : start + step]
-            losses, table = function(rows, labels[start : start + step] + row_starts(*rows.shape))
-            np.multiply(table, scale, gradient[start : start + step])
-            value += float(losses.sum()) * scale
-    return value, torch.from_numpy(gradient)

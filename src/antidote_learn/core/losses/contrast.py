@@ -149,9 +149,10 @@ def _wide(input: Tensor) -> Tensor:
 
 
 def _log_softplus(z: Tensor) -> Tensor:
-    """log(log(1 + e^z)), which is z - e^z / 2 far below 0, where softplus itself has no digits left."""
-    low = z < -12.0
-    return torch.where(low, z - 0.5 * z.clamp(max=0.0).exp(), torch.nn.functional.softplus(z.clamp(min=-12.0)).log())
+    """log(log(1 + e^z)), z - e^z / 2 + 5 e^2z / 24 far below 0, where softplus itself has no digits left."""
+    low, small = z < -12.0, z.clamp(max=-12.0).exp()
+    near = torch.nn.functional.softplus(z.clamp(min=-12.0), threshold=40.0).log()  # beyond it softplus(z) is z
+    return torch.where(low, z - small * (0.5 - small * (5.0 / 24.0)), near)
 
 
 def _pushed(classes: Classes, log_p: Tensor, m: float, floor: float) -> Tensor:
