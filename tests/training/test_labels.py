@@ -85,7 +85,7 @@ def test_beliefs_that_are_not_sure_are_not_trained_on(tmp_path, data):
     folder = written(tmp_path / "audit", vague)
     done = antidote("train", path, "--labels", folder, "--epochs", 2, "--out", tmp_path / "run", "--json")
     assert "the audit is not sure enough of this data to train on it" in done.err
-    assert json.loads(done.out)["method"].startswith("antidote")
+    assert json.loads(done.out)["method"].startswith("antidote-dataset")
 
 
 def test_a_hold_out_takes_its_part_of_the_beliefs(tmp_path):

@@ -37,6 +37,7 @@ from antidote_learn.training.specs import Spec, shared
 
 SMALLEST_BATCH = 16
 ROOMS = ("checkpoint", "model")
+UNSURE = "antidote-dataset"  # what the given labels are trained with where an audit is not sure of them
 
 
 def train(
@@ -138,7 +139,7 @@ def train(
     chosen = with_budget(
         parse_method(
             resolved(
-                method or ("ce" if soft else "antidote"),
+                method or ("ce" if soft else "antidote" if labels is None else UNSURE),
                 data=str(data) if isinstance(data, (str, Path)) else "",
                 noise=noise,
             )
@@ -269,7 +270,7 @@ def _of_audit(labels: str | Path | None, method: str | None, reporter: Reporter)
     if method is None and posterior.sureness < SURE:
         reporter.note(
             "the audit is not sure enough of this data to train on it (its likeliest classes have a mean probability "
-            f"of {posterior.sureness:.2f}, below {SURE}): training on the given labels with antidote instead"
+            f"of {posterior.sureness:.2f}, below {SURE}): training on the given labels with {UNSURE} instead"
         )
         return None, digest
     return posterior, digest
