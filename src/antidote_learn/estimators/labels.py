@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -32,23 +31,23 @@ def numbered(y: Any) -> tuple[NDArray[Any], Integers]:
     return classes, labels.astype(np.int64)
 
 
-def measure_of(sample_weight: Any, X: Any) -> Floats:
-    """(N,) the weights, ones where none were given."""
-    measure: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    return measure
+def measured(sample_weight: Any, X: Any, labels: Integers) -> tuple[Floats, Integers]:
+    """(N,) the weights, ones where none were given, and the rows that have one."""
+    measure = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    used = np.flatnonzero(measure)
+    if len(np.unique(labels[used])) < 2:
+        raise ValueError("sample_weight must leave at least two classes, received weights of 0 for all but one class")
+    return measure, used
 
 
-def can_be_judged(labels: Integers, count: int) -> bool:
-    """Whether there are rows enough to estimate a rate; a warning says where there are not."""
-    enough = len(labels) > (MIN_CLASS_SIZE - 1) * count and np.sort(np.bincount(labels))[-2] >= 2
-    if not enough:
-        warnings.warn(
-            f"{len(labels)} rows of {count} classes are too few to estimate how many labels are wrong; none is taken "
-            "to be: give noise_rate, or more rows",
-            UserWarning,
-            stacklevel=3,
-        )
-    return bool(enough)
+def too_few(labels: Integers, count: int) -> str:
+    """What to say where there are not rows enough to estimate a rate; empty where there are."""
+    if len(labels) > (MIN_CLASS_SIZE - 1) * count and np.sort(np.bincount(labels))[-2] >= 2:
+        return ""
+    return (
+        f"{len(labels)} rows of {count} classes are too few to estimate how many labels are wrong; none is taken to "
+        "be: give noise_rate, or more rows"
+    )
 
 
 def believed(probs: Floats, labels: Integers) -> Scores:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
+import threading
 import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -28,7 +29,7 @@ from antidote_learn.core.beliefs import Beliefs
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.data.loaders import Preparation
 from antidote_learn.data.prepared import Prepared, prepare
-from antidote_learn.estimators.labels import Floats, Integers, can_be_judged, issues, measure_of, numbered
+from antidote_learn.estimators.labels import Floats, Integers, issues, measured, numbered, too_few
 from antidote_learn.methods.single import Single
 from antidote_learn.nn.antidote import AntidoteLoss
 from antidote_learn.nn.dataset import DatasetAntidoteLoss
@@ -44,6 +45,7 @@ from antidote_learn.training.schedules import parse_schedule
 from antidote_learn.training.specs import shared
 
 PROTOCOL = "features"
+_ALONE = threading.Lock()  # the random state of torch is one for all threads
 
 
 class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -135,10 +137,11 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._validate_params()
         numbers, y = validate_data(self, X, y, dtype=np.float32)
         self.classes_, labels = numbered(y)
-        measure = measure_of(sample_weight, numbers)
-        used = np.flatnonzero(measure)
+        measure, used = measured(sample_weight, numbers, labels)
         data = self._prepared(numbers[used], labels[used])
         found = self._trained(data, None if sample_weight is None else measure[used])
+        for doubt in found.doubts:
+            warnings.warn(doubt, UserWarning, stacklevel=2)
         self._encoding, self.module_, self.noise_rate_ = data.encoding, found.net, found.rate
         self.sample_weights_ = np.zeros(len(labels))
         self.sample_weights_[used] = found.weights * measure[used].mean()
@@ -163,17 +166,24 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _trained(self, data: Prepared, measure: Floats | None) -> _Trained:
         """Carried out in a folder that is gone afterwards; torch's random state is left as it was."""
-        rate = None if self.noise_rate == "auto" else float(self.noise_rate)
-        if rate is None and not can_be_judged(data.labels, len(self.classes_)):
-            rate = 0.0
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]), gently():
+        settings, engine = self._settings(data, seed), self._engine()
+        devices = [engine.device] if engine.device.type == "cuda" else []
+        with _ALONE, tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=devices), gently():
             (Path(folder) / "checkpoint").mkdir()
             try:
-                settings = self._settings(data, seed)
-                return self._engine().launch(_work, self, data, settings, measure, rate, Path(folder))  # type: ignore[no-any-return]
+                return engine.launch(_work, self, data, settings, measure, Path(folder))  # type: ignore[no-any-return]
             except Interrupted:
                 raise KeyboardInterrupt from None
+
+    def _rate(self, trainer: Trainer, folder: Path) -> tuple[float, list[str]]:
+        """The share of wrong labels to reckon with, and doubts about it."""
+        if self.noise_rate != "auto":
+            return float(self.noise_rate), []
+        if doubt := too_few(trainer.data.labels, len(self.classes_)):
+            return 0.0, [doubt]
+        estimate = estimated_rate(trainer, folder)
+        return float(estimate["rate"]), estimate["warnings"]
 
     def _settings(self, data: Prepared, seed: int) -> Settings:
         size = min(max(len(data.labels) // BATCHES, SMALLEST_BATCH), LARGEST_BATCH)
@@ -189,8 +199,8 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _objective(self, samples: int, rate: float) -> AntidoteLoss | DatasetAntidoteLoss:
         if divergence_of(self.divergence) is KL:
-            return DatasetAntidoteLoss(samples, noise_rate=rate, kappa=self.kappa)
-        return AntidoteLoss(noise_rate=rate, kappa=self.kappa, divergence=self.divergence)
+            return DatasetAntidoteLoss(samples, noise_rate=rate, kappa=self.kappa, process_group=None)
+        return AntidoteLoss(noise_rate=rate, kappa=self.kappa, divergence=self.divergence, process_group=None)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """(N,) labels."""
@@ -217,12 +227,13 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 @dataclass(frozen=True, eq=False)
 class _Trained:
-    """What a training leaves: the network, the rate, the rows' weights (N,), and what was said of them."""
+    """What a training leaves: the network, the rate, the rows' weights (N,), what was said of them, and doubts."""
 
     net: nn.Module
     rate: float
     weights: Floats
     said: Beliefs
+    doubts: list[str]
 
 
 def _work(
@@ -231,16 +242,11 @@ def _work(
     data: Prepared,
     settings: Settings,
     measure: Floats | None,
-    rate: float | None,
     folder: Path,
 ) -> _Trained:
     """The rate, the training, the weights."""
     trainer = Trainer(engine, data, settings, Silent())
-    if rate is None:
-        estimate = estimated_rate(trainer, folder)
-        rate = float(estimate["rate"])
-        for warning in estimate["warnings"]:
-            warnings.warn(warning, UserWarning, stacklevel=2)
+    rate, doubts = model._rate(trainer, folder)
     weight = None if measure is None else torch.from_numpy(measure / measure.mean()).float()
     method = Single(model._objective(trainer.samples, rate), weight)
     heard = Recorded(method, data.labels, trainer.classes)
@@ -250,7 +256,7 @@ def _work(
     logits = outputs(method.predict, data.rows, data.preparation, engine)
     solved = relaxed_over_all(F.cross_entropy(logits, labels, reduction="none"), labels, method)
     assert solved is not None  # both objectives relax
-    return _Trained(method.plain.cpu(), rate, solved.weights.double().numpy(), heard.beliefs.mean)
+    return _Trained(method.plain.cpu(), rate, solved.weights.double().numpy(), heard.beliefs.mean, doubts)
 
 
 def _stage(samples: int, epochs: int, folder: Path) -> Stage:

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import (
-    check_array,
-    check_is_fitted,
-    column_or_1d,
-    has_fit_parameter,
-    validate_data,
-)
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from antidote_learn.auditing.scores import Scores
 from antidote_learn.core.budgets import delta_from_rate
-from antidote_learn.core.rates import estimate_noise_rate
+from antidote_learn.core.rates import doubt, rate_of_probabilities
 from antidote_learn.core.relaxation import relax
-from antidote_learn.estimators.labels import Floats, Integers, believed, can_be_judged, issues, measure_of, numbered
+from antidote_learn.estimators.fitting import fitted, judgement, probabilities, seeded
+from antidote_learn.estimators.labels import Floats, Integers, believed, issues, measured, numbered, too_few
 
 KAPPA = 0.05
+LOWEST = 0.02  # a share of wrong labels below this cannot be told from none: the surest judgements are wrong as often
 
 
 class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -112,43 +108,41 @@ class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # t
         X, y = self._readable(X, y)
         y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None, input_name="y")
         self.classes_, labels = numbered(y)
-        measure, draws = measure_of(sample_weight, X), check_random_state(self.random_state)
-        model, used = _seeded(self._estimator, draws), np.flatnonzero(measure)
-        inside = X if len(used) == len(labels) else _safe_indexing(X, used)
-        self.noise_rate_, weights, probs = self._judged(model, inside, labels[used], measure[used], draws)
-        self.sample_weights_ = np.zeros(len(labels))
-        self.sample_weights_[used] = weights
-        self.estimator_ = _fitted(model, inside, labels[used], weights)
-        scores = believed(self._of_all(X, probs, used, len(labels)), labels)
+        measure, used = measured(sample_weight, X, labels)
+        draws = check_random_state(self.random_state)
+        model, inside = seeded(self._estimator, draws), X if len(used) == len(labels) else _safe_indexing(X, used)
+        found = self._judged(model, inside, labels[used], measure[used], draws)
+        if found.doubt:
+            warnings.warn(found.doubt, UserWarning, stacklevel=2)
+        self.noise_rate_, self.sample_weights_ = found.rate, np.zeros(len(labels))
+        self.sample_weights_[used] = found.weights
+        self.estimator_ = fitted(model, inside, labels[used], found.weights)
+        scores = believed(self._of_all(X, found.probs, used, len(labels)), labels)
         self.label_quality_ = scores.quality
         self.label_issues_ = issues(scores, labels, self.classes_, X)
         return self
 
-    def _judged(
-        self, model: Any, X: Any, labels: Integers, measure: Floats, draws: Any
-    ) -> tuple[float, Floats, Floats]:
-        """The rate, the rows' weights, and the held-out probabilities of the last round."""
-        count, weights = len(self.classes_), measure
-        rate = None if self.noise_rate == "auto" else float(self.noise_rate)
-        probs = np.full((len(labels), count), 1.0 / count)
-        if rate is None and not can_be_judged(labels, count):
-            return 0.0, weights, np.eye(count)[labels]
-        for _ in range(self.rounds):
+    def _judged(self, model: Any, X: Any, labels: Integers, measure: Floats, draws: Any) -> _Judged:
+        """Rounds of judging and weighing; at a rate of 0 the weights stay as they are, and one round tells all."""
+        count = len(self.classes_)
+        if self.noise_rate == "auto" and (why := too_few(labels, count)):
+            return _Judged(0.0, measure, np.eye(count)[labels], why)
+        probs = self._held_out(model, X, labels, measure, draws)
+        rate, why = _rate(probs, labels) if self.noise_rate == "auto" else (float(self.noise_rate), "")
+        if rate == 0.0:
+            return _Judged(rate, measure, probs, why)
+        weights = reweighed(believed(probs, labels), labels, measure, rate)
+        for _ in range(1, self.rounds):
             probs = self._held_out(model, X, labels, weights, draws)
-            if rate is None:
-                rate = estimate_noise_rate(probs, labels).rate
-            if rate == 0.0:
-                break  # the weights stay as they are
             weights = reweighed(believed(probs, labels), labels, measure, rate)
-        assert rate is not None
-        return rate, weights, probs
+        return _Judged(rate, weights, probs, why)
 
     def _held_out(self, model: Any, X: Any, labels: Integers, weights: Floats, draws: Any) -> Floats:
         """(N, K) probabilities by models that did not see the row."""
         probs = np.full((len(labels), len(self.classes_)), np.nan)
         splits = list(self._splits(X, labels, draws))
         found = Parallel(n_jobs=self.n_jobs)(
-            delayed(_judgement)(model, X, labels, weights, own, other, probs.shape[1]) for own, other in splits
+            delayed(judgement)(model, X, labels, weights, own, other, probs.shape[1]) for own, other in splits
         )
         for (_, other), said in zip(splits, found, strict=True):
             probs[other] = said
@@ -170,7 +164,7 @@ class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # t
             return probs
         whole, absent = np.empty((count, probs.shape[1])), np.setdiff1d(np.arange(count), used)
         whole[used] = probs
-        whole[absent] = _probabilities(self.estimator_, _safe_indexing(X, absent), probs.shape[1])
+        whole[absent] = probabilities(self.estimator_, _safe_indexing(X, absent), probs.shape[1])
         return whole
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -183,7 +177,7 @@ class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # t
         """(N, K) probabilities of ``classes_``."""
         check_is_fitted(self)
         (X,) = self._readable(X, reset=False)
-        return _probabilities(self.estimator_, X, len(self.classes_))
+        return probabilities(self.estimator_, X, len(self.classes_))
 
     def _readable(self, *given: Any, **options: Any) -> Any:
         """X, and y if it is given, so that rows can be taken from them; what X holds is the classifier's business."""
@@ -205,6 +199,22 @@ class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # t
         return tags
 
 
+class _Judged(NamedTuple):
+    """The rate, the rows' weights (N,), what was said of them in the last round (N, K), and a doubt, or none."""
+
+    rate: float
+    weights: Floats
+    probs: Floats
+    doubt: str
+
+
+def _rate(probs: Floats, labels: Integers) -> tuple[float, str]:
+    """The share of wrong labels, 0 where it is next to none, and what to say where it cannot be told."""
+    estimate = rate_of_probabilities(probs[None], labels)
+    rate = estimate.rate if estimate.rate >= LOWEST else 0.0
+    return rate, "" if estimate.identifiable else doubt(estimate, probs.shape[1])
+
+
 def reweighed(scores: Scores, labels: Integers, measure: Floats, rate: float) -> Floats:
     """(N,) weights with the sum of ``measure``: the relaxation over -log R_i(y_i), each given class with its mass."""
     losses = torch.from_numpy(np.logaddexp(0.0, -scores.log_odds))
@@ -217,47 +227,3 @@ def reweighed(scores: Scores, labels: Integers, measure: Floats, rate: float) ->
     )
     weights: Floats = relaxed.weights.numpy() * measure.mean()
     return weights
-
-
-def _judgement(
-    model: Any, X: Any, labels: Integers, weights: Floats, own: Integers, other: Integers, count: int
-) -> Floats:
-    """(M, K) what a model of its own rows says of others."""
-    fitted = _fitted(model, _safe_indexing(X, own), labels[own], weights[own])
-    return _probabilities(fitted, _safe_indexing(X, other), count)
-
-
-def _fitted(model: Any, X: Any, labels: Integers, weights: Floats) -> Any:
-    """A new model; equal weights are none, so that it is then what it would be without them."""
-    name = _weight_name(model)
-    given = {} if (weights == 1.0).all() else {name: weights}
-    return clone(model).fit(X, labels, **given)
-
-
-def _weight_name(model: Any) -> str:
-    """By which name ``fit`` takes weights; ValueError where it takes none."""
-    last, prefix = model, ""
-    while isinstance(last, Pipeline):
-        prefix, last = f"{prefix}{last.steps[-1][0]}__", last.steps[-1][1]
-    if not has_fit_parameter(last, "sample_weight"):
-        raise ValueError(
-            f"estimator must be a classifier whose fit takes sample_weight, received {last!r}: take "
-            "LogisticRegression, a forest or boosting, or AntidoteClassifier, which needs no other"
-        )
-    return f"{prefix}sample_weight"
-
-
-def _probabilities(model: Any, X: Any, count: int) -> Floats:
-    """(N, K); a class that the model did not see has 0."""
-    said = model.predict_proba(X)
-    probs = np.zeros((len(said), count))
-    probs[:, model.classes_] = said
-    return probs
-
-
-def _seeded(estimator: Any, draws: Any) -> Any:
-    """A copy in which every random state that is None has a seed."""
-    model = clone(estimator)
-    states = {name: value for name, value in model.get_params().items() if name.split("__")[-1] == "random_state"}
-    free = sorted(name for name, value in states.items() if value is None)
-    return model.set_params(**{name: draws.randint(np.iinfo(np.int32).max) for name in free})
