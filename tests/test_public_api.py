@@ -313,6 +313,7 @@ FUNCTIONS = {
         },
     ),
     "Audit.write_review": Entry("(self, path)", {"path": "look at the suspects of an audit made in Python"}),
+    "Audit.export": Entry("(self, path)", {"path": "go on in a spreadsheet, a database or another tool"}),
     "find_label_issues": Entry(
         "(labels, pred_probs=None, features=None, *, max_flagged=None, fdr=None)",
         {
@@ -473,7 +474,7 @@ MEMBERS = {
     },
     "Audit": {
         "table", "summary", "posterior", "around", "inputs", "estimated_errors", "interval", "noise_rate", "by_class",
-        "by_pair", "write_review",
+        "by_pair", "write_review", "export",
     },
     "NoiseRate": {
         "rate", "low", "high", "per_class", "identifiable", "agreement", "instability", "steady", "anchors",
