@@ -17,6 +17,7 @@ from antidote_learn import KL, AntidoteClassifier
 from tests.estimators.noisy import noisy
 
 WINE = load_wine(return_X_y=True)
+NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
 
 
 def quick(**given):
@@ -129,9 +130,34 @@ def test_inside_a_pipeline_a_grid_search_and_joblib(tmp_path):
     np.testing.assert_array_equal(joblib.load(tmp_path / "model").predict_proba(data.X_test), expected)
 
 
+def test_a_factory_inside_a_grid_search_over_processes():
+    """A lambda goes there and back; nothing of the user's process is needed."""
+    data = noisy("wine", "symmetric:0.2")
+    model = quick(module=lambda shape, classes: nn.Linear(*shape, classes), max_epochs=3)
+    found = [GridSearchCV(model, {"lr": [0.001, 0.1]}, cv=2, n_jobs=jobs).fit(data.X, data.y) for jobs in (1, 2)]
+    assert found[0].best_params_ == {"lr": 0.1}
+    np.testing.assert_allclose(*(search.cv_results_["mean_test_score"] for search in found))
+
+
+def test_fits_in_threads_are_what_they_are_alone():
+    """The random state of torch, from which dropout draws, is one for all threads."""
+    data = noisy("wine", "symmetric:0.2")
+    module = nn.Sequential(nn.Linear(13, 8), nn.Dropout(0.5), nn.Linear(8, 3))
+    state = torch.get_rng_state()
+
+    def probabilities(seed):
+        return quick(module=module, random_state=seed).fit(data.X, data.y).predict_proba(data.X_test)
+
+    alone = [probabilities(seed) for seed in range(4)]
+    together = joblib.Parallel(4, backend="threading")(joblib.delayed(probabilities)(seed) for seed in range(4))
+    np.testing.assert_array_equal(alone, together)
+    assert torch.equal(state, torch.get_rng_state())
+
+
 def test_rows_too_few_to_estimate_a_rate():
-    with pytest.warns(UserWarning, match="12 rows of 3 classes are too few .* give noise_rate"):
+    with pytest.warns(UserWarning, match="12 rows of 3 classes are too few .* give noise_rate") as said:
         few = quick(noise_rate="auto").fit(WINE[0][::15], WINE[1][::15])
+    assert [warning.filename for warning in said] == [__file__]
     assert few.noise_rate_ == 0.0
 
 
@@ -141,6 +167,9 @@ def test_rows_too_few_to_estimate_a_rate():
         ({"module": 3}, r"'module' .* Got 3"),
         ({"module": "perceptron"}, r"unknown model 'perceptron'; accepted: .*mlp"),
         ({"module": "cnn8"}, r"needs images .* use 'mlp'"),
+        ({"module": nn.Linear(5, 3)}, r"must take numbers \(B, 13\), as X has 13 columns; it fails: RuntimeError"),
+        ({"module": nn.Linear(13, 2)}, r"must give logits \(B, 3\) .* 3 classes; received shape \(2, 2\)"),
+        ({"module": lambda shape: nn.LSTM(*shape, 3)}, r"must give logits \(B, 3\) .* received tuple"),
         ({"noise_rate": -0.1}, r"'noise_rate' .* \[0.0, 1.0\).* Got -0.1"),
         ({"kappa": -1}, r"'kappa' .* Got -1"),
         ({"divergence": "tv"}, "unknown divergence"),
@@ -148,6 +177,7 @@ def test_rows_too_few_to_estimate_a_rate():
         ({"lr": 0.0}, r"'lr' .* Got 0.0"),
         ({"batch_size": 1}, r"'batch_size' .* Got 1"),
         ({"device": "tpu"}, r"'device' .* Got 'tpu'"),
+        pytest.param({"device": "cuda"}, "'cuda' cannot be used here .* take 'auto'", marks=NO_GPU),
     ],
 )
 def test_what_cannot_be_is_said(arguments, message):

@@ -181,8 +181,9 @@ def test_a_class_of_one_row_and_rows_too_few():
     y[0] = 9
     robust = RobustClassifier(random_state=0, rounds=1).fit(X, y)
     assert robust.predict_proba(X).shape == (len(X), 4)
-    with pytest.warns(UserWarning, match="12 rows of 3 classes are too few .* give noise_rate"):
+    with pytest.warns(UserWarning, match="12 rows of 3 classes are too few .* give noise_rate") as said:
         few = RobustClassifier().fit(X[::15], WINE[1][::15])
+    assert [warning.filename for warning in said] == [__file__]
     assert few.noise_rate_ == 0.0
     assert not few.label_issues_["is_label_issue"].any()
 
@@ -210,6 +211,7 @@ def test_what_cannot_be_is_said(arguments, message):
         (np.zeros(178), None, r"at least two classes, received one class only \(.*0.0"),
         (np.linspace(0, 1, 178), None, "Unknown label type: continuous"),
         (WINE[1], np.zeros(178), "at least one non-zero"),
+        (WINE[1], (WINE[1] == 2) * 1.0, "must leave at least two classes"),
         (WINE[1], np.full(178, -1.0), "Negative values"),
         (WINE[1][:9], None, "inconsistent numbers of samples"),
         (pd.Series(WINE[1]).where(WINE[1] > 0), None, "NaN"),

@@ -30,6 +30,7 @@ from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.data.loaders import Preparation
 from antidote_learn.data.prepared import Prepared, prepare
 from antidote_learn.estimators.labels import Floats, Integers, issues, measured, numbered, too_few
+from antidote_learn.estimators.modules import check_module, engine_on
 from antidote_learn.methods.single import Single
 from antidote_learn.nn.antidote import AntidoteLoss
 from antidote_learn.nn.dataset import DatasetAntidoteLoss
@@ -167,7 +168,8 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _trained(self, data: Prepared, measure: Floats | None) -> _Trained:
         """Carried out in a folder that is gone afterwards; torch's random state is left as it was."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        settings, engine = self._settings(data, seed), self._engine()
+        settings, engine = self._settings(data, seed), engine_on(self.device)
+        check_module(settings.model, columns=self.n_features_in_, classes=len(self.classes_))
         devices = [engine.device] if engine.device.type == "cuda" else []
         with _ALONE, tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=devices), gently():
             (Path(folder) / "checkpoint").mkdir()
@@ -214,15 +216,12 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _probabilities(self, numbers: NDArray[np.float32]) -> Floats:
         """In double precision where the device has it: a row is then judged alike alone and among others."""
-        engine = self._engine()
+        engine = engine_on(self.device)
         kind = torch.float32 if engine.device.type == "mps" else torch.float64
         net = copy.deepcopy(self.module_).eval().to(engine.device, kind)
         logits = outputs(lambda rows: net(rows.to(kind)), self._encoding.encode(numbers), Preparation(), engine)
         found: Floats = logits.double().softmax(dim=1).numpy()
         return found
-
-    def _engine(self) -> Engine:
-        return Engine(accelerator=self.device)
 
 
 @dataclass(frozen=True, eq=False)
