@@ -38,7 +38,7 @@ def test_with_two_fifths_of_the_labels_wrong_it_is_far_better_than_a_plain_perce
     assert flags[wrong].mean() > flags[~wrong].mean() + 0.4
 
 
-@pytest.mark.parametrize("name", ["digits", "breast cancer", "wine"])
+@pytest.mark.parametrize("name", ["breast cancer", "wine"])
 def test_on_clean_labels_it_learns_them(name):
     data = noisy(name, "none")
     robust = AntidoteClassifier(random_state=0).fit(data.X, data.y)
@@ -128,6 +128,14 @@ def test_inside_a_pipeline_a_grid_search_and_joblib(tmp_path):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(search)).predict_proba(data.X_test), expected)
     joblib.dump(search, tmp_path / "model")
     np.testing.assert_array_equal(joblib.load(tmp_path / "model").predict_proba(data.X_test), expected)
+
+
+@pytest.mark.filterwarnings("ignore")  # of cleanlab's own
+def test_inside_cleanlab():
+    learning = pytest.importorskip("cleanlab.classification")
+    data = noisy("wine", "symmetric:0.2")
+    clean = learning.CleanLearning(quick(max_epochs=10), cv_n_folds=2).fit(data.X, data.y)
+    assert (clean.predict(data.X_test) == data.y_test).mean() > 0.85
 
 
 def test_a_factory_inside_a_grid_search_over_processes():

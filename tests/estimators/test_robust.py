@@ -148,6 +148,19 @@ def test_tables_words_and_pipelines():
         robust.predict(X.rename(columns={"ash": "dust"}))
 
 
+@pytest.mark.filterwarnings("error")
+def test_lightgbm_with_tables_and_words():
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    names = y.map({0: "red", 1: "rosé", 2: "white"})
+    names.iloc[:10] = "white"
+    model = lightgbm.LGBMClassifier(n_estimators=10, n_jobs=1, verbose=-1)
+    robust = RobustClassifier(model, random_state=0, noise_rate=0.1).fit(X, names)
+    assert "white" not in robust.predict(X.iloc[:10])
+    assert robust.sample_weights_[:10].mean() < 0.5
+    assert robust.label_issues_["is_label_issue"].iloc[:10].mean() > 0.7
+
+
 @pytest.mark.parametrize("y", [WINE[1] + 0.0, WINE[1] > 0, WINE[1] * 7 - 3], ids=["floats", "booleans", "numbers"])
 def test_labels_keep_their_type(y):
     X = StandardScaler().fit_transform(WINE[0])

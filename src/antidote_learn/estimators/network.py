@@ -169,9 +169,9 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Carried out in a folder that is gone afterwards; torch's random state is left as it was."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         settings, engine = self._settings(data, seed), engine_on(self.device)
-        check_module(settings.model, columns=self.n_features_in_, classes=len(self.classes_))
         devices = [engine.device] if engine.device.type == "cuda" else []
         with _ALONE, tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=devices), gently():
+            check_module(settings.model, columns=self.n_features_in_, classes=len(self.classes_))
             (Path(folder) / "checkpoint").mkdir()
             try:
                 return engine.launch(_work, self, data, settings, measure, Path(folder))  # type: ignore[no-any-return]
