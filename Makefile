@@ -1,4 +1,4 @@
-# make demo   train on digits with 40 % wrong labels, print accuracies, draw a picture; keeps its runs in demo/runs
+# make demo   train on digits with 40 % wrong labels, print accuracies, draw a picture, audit the labels; all in demo/
 # make test   format check, lint, types, tests, and a smoke test of the built wheel
 # Both make .venv when there is none and are quick to start the second time.
 

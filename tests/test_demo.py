@@ -1,5 +1,6 @@
 """The demo keeps what the README says of it."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ def made(tmp_path_factory):
 def test_antidote_is_at_least_15_points_above_cross_entropy(made):
     folder, done = made
     assert done.returncode == 0, done.stderr
-    header, *rows = done.stdout.splitlines()
+    header, *rows = done.stdout.split("\n\n")[0].splitlines()
     assert header.split()[-7:] == ["mean", "seed", "0", "seed", "1", "seed", "2"]
     figures = {row[:18].strip(): [float(word) for word in row[18:].split()] for row in rows}
     assert list(figures) == ["cross-entropy", "ANTIDOTE", "estimated rate"]
@@ -34,6 +35,17 @@ def test_antidote_is_at_least_15_points_above_cross_entropy(made):
     assert figures["ANTIDOTE"][0] - figures["cross-entropy"][0] >= 15
     assert (folder / "digits.png").read_bytes().startswith(b"\x89PNG")
     assert "\x1b" not in done.stderr, "escape codes where there is no terminal"
+
+
+def test_it_ends_with_an_audit_and_the_path_of_its_page(made):
+    folder, done = made
+    said, page = done.stdout.splitlines()[-2:]
+    flagged, rows, right, wrong = (int(number) for number in re.findall(r"\d+", said))
+    assert (rows, wrong) == (1297, 519)
+    assert right > 0.95 * flagged
+    assert right > 0.85 * wrong
+    assert page.endswith(f": {folder / 'audit' / 'review.html'}")
+    assert (folder / "audit" / "review.html").read_text().startswith("<!doctype html>")
 
 
 def test_cross_entropy_has_memorised_the_labels(made):
@@ -46,8 +58,8 @@ def test_cross_entropy_has_memorised_the_labels(made):
 
 def test_a_second_time_reuses_the_runs(made):
     folder, first = made
-    before = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/done")}
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("done")}
     again = run(folder)
     assert again.stdout == first.stdout
-    assert before == {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/done")}
-    assert len(before) == 6
+    assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("done")}
+    assert len(before) == 7

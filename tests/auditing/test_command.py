@@ -86,18 +86,20 @@ def test_a_finished_audit_is_flagged_anew(whole, tmp_path):
 
 
 def test_what_is_written(table, tmp_path):
-    done = antidote("audit", table, "--label", "kind", "--out", tmp_path, "--json")
+    folder, exported = tmp_path / "audit", tmp_path / "rows.jsonl"
+    done = antidote("audit", table, "--label", "kind", "--out", folder, "--json", "--export", exported)
     assert done.code == 0, done.err
     printed = json.loads(done.out)
     assert {"n", "estimated_errors", "interval", "noise_rate", "out"} <= printed.keys()
     assert printed["noise_rate"] == printed["estimated_errors"] / printed["n"]
-    issues = pd.read_csv(tmp_path / "issues.csv")
-    pd.testing.assert_frame_equal(issues, pd.read_parquet(tmp_path / "issues.parquet"), check_dtype=False)
+    issues = pd.read_csv(folder / "issues.csv")
+    pd.testing.assert_frame_equal(issues, pd.read_parquet(folder / "issues.parquet"), check_dtype=False)
     assert sorted(issues["index"]) == list(range(300))
     source = pd.read_csv(table)
     assert (source["kind"][issues["index"]].to_numpy() == issues["given_label"]).all()
-    assert json.loads((tmp_path / "summary.json").read_text())["format"] == 1
-    stored = read_audit(tmp_path)
+    assert (pd.read_json(exported, lines=True)["given_label"] == source["kind"]).all()
+    assert json.loads((folder / "summary.json").read_text())["format"] == 1
+    stored = read_audit(folder)
     np.testing.assert_allclose(stored.posterior.beliefs.dense(slice(None)).sum(axis=1), 1.0, atol=1e-5)
     assert stored.posterior.classes == ("class 0", "class 1", "class 2")
 
@@ -149,6 +151,14 @@ def test_hostile_files_are_refused_in_one_line(case, tmp_path):
     assert done.code == 2
     assert words in done.complaint
     assert not (tmp_path / "audit").exists()
+
+
+def test_an_export_that_cannot_be_is_refused_first(table, tmp_path):
+    for path, words in (("rows.xlsx", "accepted: .csv, .parquet, .jsonl"), ("no/rows.csv", "there is no folder")):
+        done = antidote("audit", table, "--label", "kind", "--out", tmp_path / "a", "--export", tmp_path / path)
+        assert done.code == 2
+        assert words in done.complaint
+        assert not (tmp_path / "a").exists()
 
 
 def test_mixed_types_and_missing_values_are_columns_like_others(tmp_path):

@@ -239,3 +239,20 @@ def test_predictions_use_running_statistics_change_nothing_and_training_goes_on(
     assert all(torch.equal(weights(method)[key], value) for key, value in before.items())
     method.begin_epoch(1, ctx)
     assert method.net.training
+
+
+@pytest.mark.parametrize("name", ["ce", "rate", "dataset"])
+def test_weights_of_the_samples_are_the_measure(name):
+    weight = torch.rand(40, generator=torch.Generator().manual_seed(1)) + 0.5
+    batch, objective = BATCHES[0], OBJECTIVES[name]()
+    logits, own = network()(batch.inputs), weight[batch.index]
+    expected = {
+        "ce": lambda: (F.cross_entropy(logits, batch.labels, reduction="none") * own).mean(),
+        "rate": lambda: objective(logits, batch.labels, sample_weight=own),
+        "dataset": lambda: objective(logits, batch.labels, sample_weight=own, index=batch.index),
+    }[name]()
+    ctx = Plain()
+    method = Single(OBJECTIVES[name](), weight)
+    method.build(ctx)
+    assert stepped(method, ctx, [batch]) == [pytest.approx(expected.item(), rel=1e-6)]
+    assert stepped(built(name, Plain()), ctx, [batch]) != [pytest.approx(expected.item(), rel=1e-6)]

@@ -93,7 +93,7 @@ class Recorded:
         """Makes the network, and listens to it."""
         self.method.build(ctx)
         net, _ = next(iter(self.method.parts.values()))
-        ctx.plain(net).register_forward_hook(self._hear)
+        self.hearing = ctx.plain(net).register_forward_hook(self._hear)
 
     def _hear(self, net: nn.Module, inputs: Any, logits: Tensor) -> None:
         self.logits = logits.detach()

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from antidote_learn._types import Inputs
 from antidote_learn.auditing.counts import estimate_count, flagged
+from antidote_learn.auditing.exporting import beside_the_data, write_table
 from antidote_learn.auditing.review import write_review
 from antidote_learn.auditing.scores import Scores
 from antidote_learn.auditing.tables import Rows, class_summary, issues_table, pair_summary
-from antidote_learn.training.checkpoint import read_json, read_tensors, replacing, write_json, write_tensors
+from antidote_learn.training.checkpoint import read_json, read_tensors, write_json, write_tensors
 from antidote_learn.training.posterior import Posterior, read_posterior, write_posterior
 
 FORMAT = 1  # of summary.json
@@ -47,6 +48,14 @@ class Audit:
     def write_review(self, path: str | Path) -> None:
         """Writes the page on which people look at the suspects and decide: one HTML file that needs no server."""
         write_review(Path(path), self.table, self.summary, self.posterior, around=self.around, inputs=self.inputs)
+
+    def export(self, path: str | Path) -> None:
+        """Writes every row in the order of the data, for other programs: a .csv, .parquet or .jsonl file.
+
+        The columns of ``table``, which are those of cleanlab's ``CleanLearning``, and ``label_score``, which is what
+        its Datalab calls ``label_quality``. Cells of a .csv that a spreadsheet would execute begin with an apostrophe.
+        """
+        write_table(Path(path), beside_the_data(self.table))
 
     @property
     def estimated_errors(self) -> int:
@@ -121,10 +130,8 @@ def write_audit(folder: Path, audit: Audit) -> None:
 
 def write_issues(folder: Path, audit: Audit) -> None:
     """What a cut changes: the tables, the page and the summary."""
-    with replacing(folder / "issues.parquet") as temporary:
-        audit.table.to_parquet(temporary, index=False)
-    with replacing(folder / "issues.csv") as temporary:
-        audit.table.to_csv(temporary, index=False)
+    for name in ("issues.parquet", "issues.csv"):
+        write_table(folder / name, audit.table)
     audit.write_review(folder / "review.html")
     write_json(folder / "summary.json", audit.summary)
 

@@ -32,6 +32,9 @@ def audit(
     epochs: Annotated[int, typer.Option(help="Of each of the three robust trainings.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of weights, halves and order.")] = 0,
     out: Annotated[Path | None, typer.Option(help="The audit's folder (default: a name under audits).")] = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Also write all rows in the order of the data: a .csv, .parquet or .jsonl file.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the audit in the folder.")] = False,
     data_root: given.DataRoot = None,
     download: given.Download = False,
@@ -42,8 +45,11 @@ def audit(
     """Find which labels are wrong, and how many."""
     with failures():
         from antidote_learn.auditing.audits import audit as run
+        from antidote_learn.auditing.exporting import writer_for
         from antidote_learn.cli.reporters import reporter_for
 
+        if export is not None:
+            writer_for(export)  # before anything is trained
         found = run(
             data,
             label=label,
@@ -65,6 +71,8 @@ def audit(
             strict=strict,
             reporter=reporter_for(quiet=quiet),
         )
+        if export is not None:
+            found.export(export)
     if as_json:
         typer.echo(json.dumps({key: found.summary[key] for key in SHOWN}, indent=2))
     else:

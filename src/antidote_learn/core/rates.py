@@ -107,12 +107,17 @@ def estimate_noise_rate(
     given = _check_labels(labels, *epochs.shape[1:])
     if not 0.0 < share <= 1.0:
         raise ValueError(f"share must lie in (0, 1], the part of each class that serves as anchors; received {share!r}")
+    result = rate_of_probabilities(epochs, given, share=share)
+    if not result.identifiable:
+        warnings.warn(doubt(result, epochs.shape[2]), UserWarning, stacklevel=2)
+    return result
+
+
+def rate_of_probabilities(epochs: Floats, labels: Integers, *, share: float = 0.3) -> NoiseRate:
+    """`estimate_noise_rate` of probabilities (W, N, K) that need no check; without its warning."""
     mean = epochs.mean(axis=0)
     late = epochs[len(epochs) // 3 :].argmax(axis=2)  # epochs w > W/3, counted from 1
-    result = rate_of_predictions(mean.argmax(axis=1), mean.max(axis=1), late, given, mean.shape[1], share=share)
-    if not result.identifiable:
-        warnings.warn(doubt(result, mean.shape[1]), UserWarning, stacklevel=2)
-    return result
+    return rate_of_predictions(mean.argmax(axis=1), mean.max(axis=1), late, labels, mean.shape[1], share=share)
 
 
 def rate_of_predictions(

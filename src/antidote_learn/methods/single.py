@@ -21,10 +21,13 @@ class Single:
     Args:
         objective: An `AntidoteLoss`, a `DatasetAntidoteLoss` for all training samples, or a function
             (logits, labels) -> (B,).
+        sample_weight: (N,) the weight of every training sample, 1 on average: the reference measure; None for equal.
     """
 
-    def __init__(self, objective: AntidoteLoss | DatasetAntidoteLoss | PerSampleLoss) -> None:
-        self.objective = objective
+    def __init__(
+        self, objective: AntidoteLoss | DatasetAntidoteLoss | PerSampleLoss, sample_weight: Tensor | None = None
+    ) -> None:
+        self.objective, self.sample_weight = objective, sample_weight
 
     def build(self, ctx: Context) -> None:
         """Makes the network, and takes what is remembered to its device."""
@@ -46,14 +49,16 @@ class Single:
 
     def _loss(self, logits: Tensor, batch: Batch, ctx: Context) -> tuple[Tensor, dict[str, Any]]:
         objective = self.objective
+        weight = None if self.sample_weight is None else self.sample_weight[batch.index].to(logits.device)
         if isinstance(objective, DatasetAntidoteLoss):
             objective.set_progress(ctx.progress)
-            loss = objective(logits, batch.labels, index=batch.index)
+            loss = objective(logits, batch.labels, index=batch.index, sample_weight=weight)
             return loss, _figures(objective)
         if isinstance(objective, AntidoteLoss):
-            loss = objective(logits, batch.labels)
+            loss = objective(logits, batch.labels, sample_weight=weight)
             return loss, _figures(objective)
-        return objective(logits, batch.labels).sum() * (ctx.processes / batch.total), {}
+        losses = objective(logits, batch.labels)
+        return (losses if weight is None else losses * weight).sum() * (ctx.processes / batch.total), {}
 
     @torch.no_grad()
     def predict(self, inputs: Tensor) -> Tensor:

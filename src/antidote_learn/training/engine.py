@@ -32,11 +32,12 @@ class Engine:
         devices: Processes on this machine, one for each device.
         nodes: Machines.
         precision: "32", "bf16" or "16" (mixed).
+        accelerator: The kind of device, "cpu", "cuda" or "mps"; "auto" takes the best there is.
     """
 
-    def __init__(self, *, devices: int = 1, nodes: int = 1, precision: str = "32") -> None:
+    def __init__(self, *, devices: int = 1, nodes: int = 1, precision: str = "32", accelerator: str = "auto") -> None:
         kind: Any = PRECISIONS[precision]
-        given: Any = {"devices": devices, "num_nodes": nodes, "precision": kind}
+        given: Any = {"devices": devices, "num_nodes": nodes, "precision": kind, "accelerator": accelerator}
         self.fabric = Fabric(strategy="ddp" if devices * nodes > 1 else "auto", **given)
         if devices * nodes > 1 and not self._started_by_a_cluster:
             self.fabric = Fabric(strategy="ddp_spawn", **given)

@@ -170,13 +170,13 @@ def _forgotten(solved: Relaxed | None, weights: Tensor) -> Any:
 
 def relaxed_over_all(losses: Tensor, labels: Tensor, method: Method) -> Relaxed | None:
     """The method's relaxation over the whole training set at once; None for a method that has none."""
-    objective = method.objective if isinstance(method, Single) else None
+    objective, measure = (method.objective, method.sample_weight) if isinstance(method, Single) else (None, None)
     if isinstance(objective, DatasetAntidoteLoss):
         groups = labels if objective.class_fair else None
-        return relax(losses, objective.delta, kappa=objective.kappa, groups=groups)
+        return relax(losses, objective.delta, kappa=objective.kappa, base_weight=measure, groups=groups)
     if not isinstance(objective, AntidoteLoss):
         return None
-    settings: dict[str, Any] = {"kappa": objective.kappa, "divergence": objective.divergence}
+    settings: dict[str, Any] = {"kappa": objective.kappa, "divergence": objective.divergence, "base_weight": measure}
     if objective.penalty is not None:
         return relax_penalized(losses, objective.penalty, **settings)
     assert objective.delta is not None  # one of the two is given

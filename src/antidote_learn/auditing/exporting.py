@@ -1,0 +1,63 @@
+"""An audit's table as a file that other programs read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from antidote_learn.training.checkpoint import replacing
+
+EXECUTED = ("=", "+", "-", "@", "\t", "\r", "'")  # how a cell begins that gets an apostrophe, as on the review page
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """A file of the kind that its suffix says, whole or not at all."""
+    write = writer_for(path)
+    with replacing(path) as temporary:
+        write(table, temporary)
+
+
+def writer_for(path: Path) -> Callable[[pd.DataFrame, Path], None]:
+    """What writes such a file; ValueError where nothing does, or there is no place for it."""
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent}: make it, or name another place")
+    if path.suffix.lower() not in WRITERS:
+        raise ValueError(f"cannot tell from the name {path.name!r} what to write; accepted: {', '.join(WRITERS)}")
+    return WRITERS[path.suffix.lower()]
+
+
+def beside_the_data(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows in the order of the data, with the score under cleanlab Datalab's name, too."""
+    return table.sort_values("index", ignore_index=True).assign(label_score=lambda rows: rows["label_quality"])
+
+
+def _write_csv(table: pd.DataFrame, path: Path) -> None:
+    words = table.select_dtypes(exclude=["number", "bool"])
+    table.assign(**{str(name): cells.map(_defused) for name, cells in words.items()}).to_csv(path, index=False)
+
+
+def _defused(cell: Any) -> Any:
+    """What a spreadsheet would execute begins with an apostrophe; numbers are only numbers."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(EXECUTED) and not _is_number(cell) else cell
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _write_parquet(table: pd.DataFrame, path: Path) -> None:
+    table.to_parquet(path, index=False)
+
+
+def _write_lines(table: pd.DataFrame, path: Path) -> None:
+    table.to_json(path, orient="records", lines=True, force_ascii=False, double_precision=15)
+
+
+WRITERS = {".csv": _write_csv, ".parquet": _write_parquet, ".jsonl": _write_lines}

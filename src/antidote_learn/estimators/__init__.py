@@ -1,0 +1,1 @@
+"""scikit-learn estimators for labels that cannot be trusted."""

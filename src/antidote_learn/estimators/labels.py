@@ -1,0 +1,66 @@
+"""What both estimators do with labels: classes as numbers, weights, and what is believed of every row as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
+
+from antidote_learn.auditing.counts import flagged
+from antidote_learn.auditing.scores import Scores, score
+from antidote_learn.auditing.tables import Rows, issues_table
+from antidote_learn.core.beliefs import Beliefs, blocks
+from antidote_learn.core.rates import MIN_CLASS_SIZE
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+def numbered(y: Any) -> tuple[NDArray[Any], Integers]:
+    """The classes in order, and each label's position among them."""
+    check_classification_targets(y)
+    classes, labels = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y must hold at least two classes, received one class only ({classes[0]!r}): is it the right column?"
+        )
+    return classes, labels.astype(np.int64)
+
+
+def measured(sample_weight: Any, X: Any, labels: Integers) -> tuple[Floats, Integers]:
+    """(N,) the weights, ones where none were given, and the rows that have one."""
+    measure = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    used = np.flatnonzero(measure)
+    if len(np.unique(labels[used])) < 2:
+        raise ValueError("sample_weight must leave at least two classes, received weights of 0 for all but one class")
+    return measure, used
+
+
+def too_few(labels: Integers, count: int) -> str:
+    """What to say where there are not rows enough to estimate a rate; empty where there are."""
+    if len(labels) > (MIN_CLASS_SIZE - 1) * count and np.sort(np.bincount(labels))[-2] >= 2:
+        return ""
+    return (
+        f"{len(labels)} rows of {count} classes are too few to estimate how many labels are wrong; none is taken to "
+        "be: give noise_rate, or more rows"
+    )
+
+
+def believed(probs: Floats, labels: Integers) -> Scores:
+    """The posterior of the audit, from what models that did not see a row say of it, (N, K)."""
+    said = Beliefs.blank(*probs.shape)
+    for rows in blocks(*probs.shape):
+        said.put(rows, probs[rows], labels[rows])
+    return score(labels, said.count, said=[said])
+
+
+def issues(scores: Scores, labels: Integers, classes: NDArray[Any], X: Any) -> pd.DataFrame:
+    """A row for each of X's, in its order and with its index, and the columns of `find_label_issues`."""
+    rows = Rows(labels, tuple(classes.tolist()), np.arange(len(labels)), None, None, {})
+    flags = flagged(scores.quality, scores.log_odds, max_flagged=None, fdr=None)
+    table = issues_table(rows, scores, flags).sort_values("index", ignore_index=True).drop(columns="index")
+    return table.set_index(X.index) if isinstance(X, pd.DataFrame) else table

@@ -1,0 +1,266 @@
+"""`AntidoteClassifier`: a network for tables of numbers, trained on labels of which some are wrong."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+import threading
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import nn
+
+from antidote_learn._types import Arrays
+from antidote_learn.auditing.audits import BATCHES, LARGEST_BATCH, SMALLEST_BATCH
+from antidote_learn.auditing.evidence import Recorded
+from antidote_learn.auditing.scores import score
+from antidote_learn.core.beliefs import Beliefs
+from antidote_learn.core.divergences import KL, Divergence, divergence_of
+from antidote_learn.data.loaders import Preparation
+from antidote_learn.data.prepared import Prepared, prepare
+from antidote_learn.estimators.labels import Floats, Integers, issues, measured, numbered, too_few
+from antidote_learn.estimators.modules import check_module, engine_on
+from antidote_learn.methods.single import Single
+from antidote_learn.nn.antidote import AntidoteLoss
+from antidote_learn.nn.dataset import DatasetAntidoteLoss
+from antidote_learn.registry import protocols
+from antidote_learn.training.engine import Engine
+from antidote_learn.training.estimation import estimated_rate
+from antidote_learn.training.evaluate import outputs
+from antidote_learn.training.interrupts import Interrupted, gently
+from antidote_learn.training.job import TRAINING, relaxed_over_all
+from antidote_learn.training.loop import Settings, Stage, Trainer
+from antidote_learn.training.progress import Silent
+from antidote_learn.training.schedules import parse_schedule
+from antidote_learn.training.specs import shared
+
+PROTOCOL = "features"
+_ALONE = threading.Lock()  # the random state of torch is one for all threads
+
+
+class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A network trained with ANTIDOTE, in the form of a scikit-learn classifier.
+
+    How many labels are wrong is estimated first, by two networks on halves of the rows that judge each other. A new
+    network is then trained on all rows so that as many may be forgotten: over the whole data set and within each class
+    (`DatasetAntidoteLoss`), or, with another divergence than KL, in each batch (`AntidoteLoss`). Columns are
+    standardised.
+
+    Args:
+        module: The network: None for a perceptron with two hidden layers of 256 units and batch norm; a name such as
+            "mlp:hidden=[64]"; a factory, which is called with those of the keywords ``shape`` (D,) and ``classes`` that
+            it names; or an ``nn.Module``, of which a copy is trained. It gives logits (B, K) for float32 (B, D).
+        noise_rate: The share of wrong labels, in [0, 1), or "auto" to estimate it.
+        kappa: The soft penalty on the divergence: a floor on the temperature.
+        divergence: A record or a name: "kl", "chi2", "alpha:1.5", "js", "hellinger".
+        max_epochs: How often the rows are visited; the last sixth of them with a tenth of the learning rate.
+        lr: The learning rate of SGD with momentum 0.9.
+        batch_size: Rows of a batch, or "auto": a seventh of the rows, between 16 and 128.
+        random_state: Of the weights, the halves and the order.
+        device: "cpu", "cuda", "mps", or "auto" for the best there is.
+
+    Attributes:
+        module_: The trained network, on the host.
+        classes_: (K,) the labels.
+        sample_weights_: (N,) what a row weighs in one relaxation over all rows after the training; near 0 where its
+            label is not believed.
+        label_quality_: (N,) the probability that the label is right, by what the network said of the row each time
+            before it learned from it.
+        label_issues_: A table with a row for each of X's, in its order and with its index: ``is_label_issue``,
+            ``label_quality``, ``given_label``, ``predicted_label``, ``predicted_probability``, ``reason``.
+        noise_rate_: The share of wrong labels that was reckoned with.
+        n_features_in_: How many columns X has.
+        feature_names_in_: Their names, where they are strings.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> y[:5] = 2  # wrong
+        >>> model = AntidoteClassifier(max_epochs=10, random_state=0).fit(X, y)
+        >>> model.predict(X[:5]).tolist()
+        [0, 0, 0, 0, 0]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "module": [str, nn.Module, callable, None],
+        "noise_rate": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="left")],
+        "kappa": [Interval(Real, 0, None, closed="left")],
+        "divergence": [str, Divergence],
+        "max_epochs": [Interval(Integral, 1, None, closed="left")],
+        "lr": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
+        "random_state": ["random_state"],
+        "device": [StrOptions({"auto", "cpu", "cuda", "mps"})],
+    }
+
+    def __init__(
+        self,
+        module: Any = None,
+        *,
+        noise_rate: float | str = "auto",
+        kappa: float = 0.05,
+        divergence: Any = "kl",
+        max_epochs: int = 30,
+        lr: float = 0.1,
+        batch_size: int | str = "auto",
+        random_state: Any = None,
+        device: str = "auto",
+    ) -> None:
+        self.module = module
+        self.noise_rate = noise_rate
+        self.kappa = kappa
+        self.divergence = divergence
+        self.max_epochs = max_epochs
+        self.lr = lr
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.device = device
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AntidoteClassifier:
+        """Estimates the rate, unless it is given, and trains.
+
+        Args:
+            X: (N, D) numbers, an array or a table.
+            y: (N,) labels.
+            sample_weight: (N,) what the rows count for, the reference measure of the relaxation; 0 is the row absent.
+        """
+        self._validate_params()
+        numbers, y = validate_data(self, X, y, dtype=np.float32)
+        self.classes_, labels = numbered(y)
+        measure, used = measured(sample_weight, numbers, labels)
+        data = self._prepared(numbers[used], labels[used])
+        found = self._trained(data, None if sample_weight is None else measure[used])
+        for doubt in found.doubts:
+            warnings.warn(doubt, UserWarning, stacklevel=2)
+        self._encoding, self.module_, self.noise_rate_ = data.encoding, found.net, found.rate
+        self.sample_weights_ = np.zeros(len(labels))
+        self.sample_weights_[used] = found.weights * measure[used].mean()
+        scores = score(labels, len(self.classes_), said=[self._of_all(numbers, found.said, used, labels)])
+        self.label_quality_ = scores.quality
+        self.label_issues_ = issues(scores, labels, self.classes_, X)
+        return self
+
+    def _of_all(self, numbers: NDArray[np.float32], said: Beliefs, used: Integers, labels: Integers) -> Beliefs:
+        """Rows that were absent are judged by the trained network, which did not see them."""
+        if len(used) == len(labels):
+            return said
+        whole, absent = Beliefs.blank(len(labels), said.count), np.setdiff1d(np.arange(len(labels)), used)
+        whole.classes[used], whole.probs[used] = said.classes, said.probs
+        whole.put(absent, self._probabilities(numbers[absent]), labels[absent])
+        return whole
+
+    def _prepared(self, numbers: NDArray[np.float32], labels: Integers) -> Prepared:
+        arrays = Arrays("X", numbers, labels, tuple(map(str, self.classes_)))
+        options: dict[str, Any] = {"noise": "none", "noise_seed": 0, "seed": 0, "subset": None, "recipe": "fitted"}
+        return prepare(arrays, **options, hold_out=False)
+
+    def _trained(self, data: Prepared, measure: Floats | None) -> _Trained:
+        """Carried out in a folder that is gone afterwards; torch's random state is left as it was."""
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        settings, engine = self._settings(data, seed), engine_on(self.device)
+        devices = [engine.device] if engine.device.type == "cuda" else []
+        with _ALONE, tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=devices), gently():
+            check_module(settings.model, columns=self.n_features_in_, classes=len(self.classes_))
+            (Path(folder) / "checkpoint").mkdir()
+            try:
+                return engine.launch(_work, self, data, settings, measure, Path(folder))  # type: ignore[no-any-return]
+            except Interrupted:
+                raise KeyboardInterrupt from None
+
+    def _rate(self, trainer: Trainer, folder: Path) -> tuple[float, list[str]]:
+        """The share of wrong labels to reckon with, and doubts about it."""
+        if self.noise_rate != "auto":
+            return float(self.noise_rate), []
+        if doubt := too_few(trainer.data.labels, len(self.classes_)):
+            return 0.0, [doubt]
+        estimate = estimated_rate(trainer, folder)
+        return float(estimate["rate"]), estimate["warnings"]
+
+    def _settings(self, data: Prepared, seed: int) -> Settings:
+        size = min(max(len(data.labels) // BATCHES, SMALLEST_BATCH), LARGEST_BATCH)
+        protocol = protocols()[PROTOCOL]
+        return Settings(
+            model=protocol.model if self.module is None else self.module,
+            lr=float(self.lr),
+            batch_size=size if self.batch_size == "auto" else int(self.batch_size),
+            seed=seed,
+            workers=0,
+            **shared(protocol, Settings, but=("model", "lr", "batch_size")),
+        )
+
+    def _objective(self, samples: int, rate: float) -> AntidoteLoss | DatasetAntidoteLoss:
+        if divergence_of(self.divergence) is KL:
+            return DatasetAntidoteLoss(samples, noise_rate=rate, kappa=self.kappa, process_group=None)
+        return AntidoteLoss(noise_rate=rate, kappa=self.kappa, divergence=self.divergence, process_group=None)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """(N,) labels."""
+        probs = self.predict_proba(X)
+        return np.asarray(self.classes_[probs.argmax(axis=1)])
+
+    def predict_proba(self, X: Any) -> Floats:
+        """(N, K) probabilities of ``classes_``."""
+        check_is_fitted(self)
+        return self._probabilities(validate_data(self, X, reset=False, dtype=np.float32))
+
+    def _probabilities(self, numbers: NDArray[np.float32]) -> Floats:
+        """In double precision where the device has it: a row is then judged alike alone and among others."""
+        engine = engine_on(self.device)
+        kind = torch.float32 if engine.device.type == "mps" else torch.float64
+        net = copy.deepcopy(self.module_).eval().to(engine.device, kind)
+        logits = outputs(lambda rows: net(rows.to(kind)), self._encoding.encode(numbers), Preparation(), engine)
+        found: Floats = logits.double().softmax(dim=1).numpy()
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Trained:
+    """What a training leaves: the network, the rate, the rows' weights (N,), what was said of them, and doubts."""
+
+    net: nn.Module
+    rate: float
+    weights: Floats
+    said: Beliefs
+    doubts: list[str]
+
+
+def _work(
+    engine: Engine,
+    model: AntidoteClassifier,
+    data: Prepared,
+    settings: Settings,
+    measure: Floats | None,
+    folder: Path,
+) -> _Trained:
+    """The rate, the training, the weights."""
+    trainer = Trainer(engine, data, settings, Silent())
+    rate, doubts = model._rate(trainer, folder)
+    weight = None if measure is None else torch.from_numpy(measure / measure.mean()).float()
+    method = Single(model._objective(trainer.samples, rate), weight)
+    heard = Recorded(method, data.labels, trainer.classes)
+    trainer.fit(_stage(trainer.samples, model.max_epochs, folder), heard, lambda progress, record: None)
+    heard.hearing.remove()
+    labels = torch.from_numpy(data.labels)
+    logits = outputs(method.predict, data.rows, data.preparation, engine)
+    solved = relaxed_over_all(F.cross_entropy(logits, labels, reduction="none"), labels, method)
+    assert solved is not None  # both objectives relax
+    return _Trained(method.plain.cpu(), rate, solved.weights.double().numpy(), heard.beliefs.mean, doubts)
+
+
+def _stage(samples: int, epochs: int, folder: Path) -> Stage:
+    protocol = protocols()[PROTOCOL]
+    factor = parse_schedule(protocol.schedule, epochs=protocol.epochs)
+    return Stage(
+        "training", TRAINING, np.arange(samples), int(epochs), factor, folder / "checkpoint" / "training.safetensors"
+    )
