@@ -75,6 +75,17 @@ def test_a_table_of_text_and_numbers():
     assert "text" in found.summary["features"]
 
 
+@pytest.mark.parametrize("encoder", ["none", "auto"])
+def test_identical_are_rows_that_were_given_alike_not_those_that_are_encoded_alike(encoder):
+    known = [f"{'apple' if i % 2 else 'banana'} {i // 2}" for i in range(40)]
+    frame = pd.DataFrame({"text": [*known, "?", "!!", "the same", "the same"], "size": [1.0] * 43 + [np.nan]})
+    labels = ["a" if i % 2 else "b" for i in range(44)]
+    twins = frame.assign(size=frame["size"].fillna(1.0))
+    for table, expected in ((frame, set()), (twins, {42, 43})):
+        found = audit(table, labels, text=["text"], encoder=encoder, epochs=1).table
+        assert set(found.loc[found["reason"].str.contains("identical"), "index"]) == expected
+
+
 def test_the_same_seed_gives_the_same_table_and_another_one_another():
     first, again, other = (audit("iris", noise="symmetric:0.2", noise_seed=0, seed=seed).table for seed in (0, 0, 1))
     pd.testing.assert_frame_equal(first, again)

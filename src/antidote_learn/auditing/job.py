@@ -103,7 +103,7 @@ def work(engine: Engine, job: Job, folder: Path) -> Audit:
         trust=evidence.in_training.of(data.labels),
         told=_told(tell, "scores"),
     )
-    rows = Rows(data.labels, job.names, data.index, around, same_rows(job.given), _extra(job))
+    rows = Rows(data.labels, job.names, data.index, around, same_rows(job.given, job.inputs), _extra(job))
     found = made_audit(rows, scores, rate["rate"], **job.cut, about=job.about, inputs=job.inputs)
     write_audit(folder, found)
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
@@ -116,7 +116,7 @@ def _embedded(job: Job, folder: Path) -> Prepared:
     if job.embeddable is None:
         return job.data
     told = _told(job.reporter, f"embeddings by {job.embeddable.encoder.name}")
-    return with_embeddings(job.data, all_embeddings(job.embeddable, job.spec.samples, folder, told))
+    return with_embeddings(job.data, all_embeddings(job.embeddable, folder, told))
 
 
 def _extra(job: Job) -> dict[str, Any]:
