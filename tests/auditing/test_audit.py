@@ -38,7 +38,8 @@ def test_noise_that_depends_on_the_image():
 def test_clean_digits_are_left_alone():
     found = audit("digits")
     assert found.estimated_errors <= 3
-    assert found.interval[1] <= 10
+    assert found.interval[0] == 0
+    assert found.interval[1] <= 70  # what networks of half the rows get wrong
 
 
 def test_pairs_show_which_class_is_mistaken_for_which():

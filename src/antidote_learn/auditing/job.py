@@ -104,7 +104,8 @@ def work(engine: Engine, job: Job, folder: Path) -> Audit:
         told=_told(tell, "scores"),
     )
     rows = Rows(data.labels, job.names, data.index, around, same_rows(job.given, job.inputs), _extra(job))
-    found = made_audit(rows, scores, rate["rate"], **job.cut, about=job.about, inputs=job.inputs)
+    contradicted = int((evidence.held_out.classes[:, 0] != data.labels).sum())
+    found = made_audit(rows, scores, rate["rate"], contradicted, **job.cut, about=job.about, inputs=job.inputs)
     write_audit(folder, found)
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
     shutil.rmtree(folder / "checkpoint")
