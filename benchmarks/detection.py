@@ -5,10 +5,11 @@
 
 DATA is digits, breast-cancer, fashion-mnist, text:FILE (what `apt-cache dumpavail` prints), cifar10n-worse,
 cifar10n-random1, cifar10n-aggregate or cifar100n; seeds come one after the other, data sets in the order given. Records
-go to benchmarks/detection-DATA.json after every cell; a cell that is in it is never made again. Noises, seeds, rows and
+go to benchmarks/detection-DATA.json after every contender; what is in it is never made again. Noises, seeds, rows and
 contenders are fixed here and in `detection_data.py`, before any result. A figure is the average precision (and AUROC)
 with which a ranking finds the rows whose label is wrong. Each contender is a process of its own, forked from one that
-has read the data: its wall time and its peak memory, libraries and data included, are recorded. Texts and photographs
+has read the data: its wall time, the processor's time (on a busy machine the one to compare) and its peak memory,
+libraries and data included, are recorded. Texts and photographs
 are embedded once, for all. Contenders, each with the audit's own perceptron, batch size and learning rate where one is
 needed:
 
@@ -151,82 +152,98 @@ def by_datalab(X: np.ndarray, y: np.ndarray) -> Scores:
     return {"Datalab": -lab.get_issues("label")["label_score"].to_numpy()}
 
 
-def alone(function: Callable[[], Found]) -> tuple[Found, float, int]:
-    """What a function gives, in a process of its own, with its seconds and its peak memory in MB."""
+def alone(function: Callable[[], Found]) -> tuple[Found, dict[str, float]]:
+    """What a function gives, in a process of its own, and what it took: seconds, the processor's, peak memory in MB."""
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
 
     def work() -> None:
-        start = time.perf_counter()
+        start = time.perf_counter(), time.process_time()
         found = function()
-        seconds = time.perf_counter() - start
-        there.send((found, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024))
+        spent = {"seconds": time.perf_counter() - start[0], "cpu_seconds": time.process_time() - start[1]}
+        there.send((found, {**spent, "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}))
 
     process = context.Process(target=work)
     process.start()
     there.close()
-    result: tuple[Found, float, int] = here.recv()
+    result: tuple[Found, dict[str, float]] = here.recv()
     process.join()
     return result
 
 
-def cell(data: Data, seed: int) -> dict[str, Any]:
-    """All contenders on one set of labels."""
-    wrong, given, features = data.truth != data.y, data.y, scaled(data.X)
-    keys: dict[str, Any] = {key: {} for key in ("ap", "auroc", "seconds", "memory")}
-    record = {"rows": len(given), "wrong": int(wrong.sum()), "encoder_seconds": round(data.seconds, 1), **keys}
-    contenders: dict[str, Callable[[], Found]] = {
-        "audit": lambda: by_audit(data.X, given, seed),
-        "loss": lambda: ({"loss": Perceptron(30, seed).fit(features, given).losses_}, {}),
-        **{f"cleanlab {n}": lambda n=n: (by_folds(features, given, seed, n), {}) for n in EPOCHS},
-        "CleanLearning": lambda: (by_clean_learning(features, given, seed), {}),
+def contenders(data: Data, seed: int) -> dict[str, Callable[[], Found]]:
+    """By name, the cheapest first."""
+    X, given, features = data.X, data.y, scaled(data.X)
+    folds = {f"cleanlab {n}": lambda n=n: (by_folds(features, given, seed, n), {}) for n in EPOCHS}
+    return {
+        "audit": lambda: by_audit(X, given, seed),
         "Datalab": lambda: (by_datalab(features, given), {}),
+        "loss": lambda: ({"loss": Perceptron(30, seed).fit(features, given).losses_}, {}),
+        **folds,
+        "CleanLearning": lambda: (by_clean_learning(features, given, seed), {}),
     }
-    for name, function in contenders.items():
-        (suspicion, further), seconds, memory = alone(function)
-        record["seconds"][name], record["memory"][name] = round(seconds, 2), memory
-        record.update(further)
-        for key, value in suspicion.items():
-            record["ap"][key] = round(float(average_precision_score(wrong, value)), 4)
-            record["auroc"][key] = round(float(roc_auc_score(wrong, value)), 4)
-    return record
+
+
+def blank(data: Data, noise: str, seed: int) -> dict[str, Any]:
+    """The record of a cell before anybody had a go at it."""
+    said = {"noise": noise, "seed": seed, "rows": len(data.y), "wrong": int((data.truth != data.y).sum())}
+    figures: dict[str, Any] = {key: {} for key in ("ap", "auroc", "seconds", "cpu_seconds", "memory")}
+    return {**said, "encoder_seconds": round(data.seconds, 1), **figures}
+
+
+def add(record: dict[str, Any], name: str, function: Callable[[], Found], wrong: np.ndarray) -> None:
+    """One contender's figures."""
+    (suspicion, further), spent = alone(function)
+    for key, value in suspicion.items():
+        record["ap"][key] = round(float(average_precision_score(wrong, value)), 4)
+        record["auroc"][key] = round(float(roc_auc_score(wrong, value)), 4)
+    record.update(further)
+    for key, figure in spent.items():
+        record[key][name] = round(figure, 2)
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    """Means over seeds: the audit, the best of its parts, the best of cleanlab's routes, the plain loss, the count."""
+    """Means over the seeds that are complete; the best of parts and routes is the best in hindsight, for each row."""
     lines = [
         "| noise | n | audit | best part | best of cleanlab | CleanLearning | Datalab | loss | count / truth | "
         "covered | time | memory |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for noise in dict.fromkeys(record["noise"] for record in records):
-        rows = [record for record in records if record["noise"] == noise]
-        mean = {key: statistics.fmean(row["ap"][key] for row in rows) for key in rows[0]["ap"]}
+        rows = [record for record in records if record["noise"] == noise and "audit" in record["seconds"]]
+        mean = {
+            key: statistics.fmean(row["ap"][key] for row in rows)
+            for key in rows[0]["ap"]
+            if all(key in row["ap"] for row in rows)
+        }
         parts = {key.removeprefix("part: "): value for key, value in mean.items() if key.startswith("part")}
         theirs = {key: value for key, value in mean.items() if key.startswith(("cleanlab", "CleanLearning", "Datalab"))}
+        plain = " | ".join(f"{mean[key]:.3f}" if key in mean else "–" for key in ("CleanLearning", "Datalab", "loss"))
         ratios = " ".join(f"{row['count'] / row['wrong']:.2f}" for row in rows)
         covered = sum(row["interval"][0] <= row["wrong"] <= row["interval"][1] for row in rows)
-        time, memory = (
-            statistics.median(row[key]["audit"] / row[key]["cleanlab 30"] for row in rows)
-            for key in ("seconds", "memory")
-        )
         lines.append(
-            f"| {noise} | {len(rows)} | {mean['audit']:.3f} | {_best(parts)} | {_best(theirs)} | "
-            f"{mean['CleanLearning']:.3f} | {mean['Datalab']:.3f} | {mean['loss']:.3f} | {ratios} | "
-            f"{covered} of {len(rows)} | {time:.2f} | {memory:.2f} |"
+            f"| {noise} | {len(rows)} | {mean['audit']:.3f} | {_best(parts)} | {_best(theirs)} | {plain} | {ratios} | "
+            f"{covered} of {len(rows)} | {_ratio(rows, 'cpu_seconds')} | {_ratio(rows, 'memory')} |"
         )
     return "\n".join(lines)
 
 
 def _best(values: dict[str, float]) -> str:
-    best = max(values, key=lambda key: values[key])
-    return f"{values[best]:.3f} ({best})"
+    best = max(values, key=lambda key: values[key], default=None)
+    return "–" if best is None else f"{values[best]:.3f} ({best})"
+
+
+def _ratio(rows: list[dict[str, Any]], key: str) -> str:
+    """Of the audit to five folds of 30 epochs, the median."""
+    found = [row[key]["audit"] / row[key]["cleanlab 30"] for row in rows if "cleanlab 30" in row[key]]
+    return f"{statistics.median(found):.2f}" if found else "–"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="+")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", help="these contenders; the others can follow")
     parser.add_argument("--cache", type=Path, default=Path("runs/detection"), help="where embeddings are kept")
     parser.add_argument("--table", action="store_true", help="print the records as Markdown, run nothing")
     given = parser.parse_args()
@@ -237,18 +254,22 @@ def main() -> None:
             if given.table:
                 print(f"{name}\n\n{table(records)}\n")
             else:
-                complete(path, records, data_of(name, given.cache), seed)
+                complete(path, records, data_of(name, given.cache), seed, given.only)
 
 
-def complete(path: Path, records: list[dict[str, Any]], data: Data, seed: int) -> None:
-    """The cells of a seed that are not there yet."""
+def complete(path: Path, records: list[dict[str, Any]], data: Data, seed: int, only: list[str] | None) -> None:
+    """What is not there yet of the cells of a seed."""
     for noise in data.noises:
-        if any((record["noise"], record["seed"]) == (noise, seed) for record in records):
-            continue
-        records.append({"noise": noise, "seed": seed, **cell(data.with_noise(noise, seed), seed)})
-        path.write_text(json.dumps(records, indent=1) + "\n")
-        shown = {key: records[-1][key] for key in ("noise", "seed", "wrong", "count", "interval", "ap", "seconds")}
-        print(path.stem, json.dumps(shown), flush=True)
+        noisy = data.with_noise(noise, seed)
+        found = [record for record in records if (record["noise"], record["seed"]) == (noise, seed)]
+        if not found:
+            found = [blank(noisy, noise, seed)]
+            records += found
+        for name, function in contenders(noisy, seed).items():
+            if name not in found[0]["seconds"] and name in (only or [name]):
+                add(found[0], name, function, noisy.truth != noisy.y)
+                path.write_text(json.dumps(records, indent=1) + "\n")
+        print(path.stem, json.dumps(found[0]), flush=True)
 
 
 if __name__ == "__main__":
