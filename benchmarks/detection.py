@@ -203,7 +203,7 @@ def add(record: dict[str, Any], name: str, function: Callable[[], Found], wrong:
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    """Means over the seeds that are complete; the best of parts and routes is the best in hindsight, for each row."""
+    """A row for each noise: what is found by whom, and the count of the audit."""
     lines = [
         "| noise | n | audit | best part | best of cleanlab | CleanLearning | Datalab | loss | count / truth | "
         "covered | time | memory |",
@@ -211,31 +211,36 @@ def table(records: list[dict[str, Any]]) -> str:
     ]
     for noise in dict.fromkeys(record["noise"] for record in records):
         rows = [record for record in records if record["noise"] == noise and "audit" in record["seconds"]]
-        mean = {
-            key: statistics.fmean(row["ap"][key] for row in rows)
-            for key in rows[0]["ap"]
-            if all(key in row["ap"] for row in rows)
-        }
-        parts = {key.removeprefix("part: "): value for key, value in mean.items() if key.startswith("part")}
-        theirs = {key: value for key, value in mean.items() if key.startswith(("cleanlab", "CleanLearning", "Datalab"))}
-        plain = " | ".join(f"{mean[key]:.3f}" if key in mean else "–" for key in ("CleanLearning", "Datalab", "loss"))
-        ratios = " ".join(f"{row['count'] / row['wrong']:.2f}" for row in rows)
-        covered = sum(row["interval"][0] <= row["wrong"] <= row["interval"][1] for row in rows)
-        lines.append(
-            f"| {noise} | {len(rows)} | {mean['audit']:.3f} | {_best(parts)} | {_best(theirs)} | {plain} | {ratios} | "
-            f"{covered} of {len(rows)} | {_ratio(rows, 'cpu_seconds')} | {_ratio(rows, 'memory')} |"
-        )
+        if rows:
+            lines.append(_line(noise, rows))
     return "\n".join(lines)
 
 
+def _line(noise: str, rows: list[dict[str, Any]]) -> str:
+    """Means over the n seeds that all contenders have seen; the best is the best in hindsight; counts of all seeds."""
+    names = {key for row in rows for key in row["ap"]}
+    seen = [row for row in rows if names == row["ap"].keys()]
+    mean = {key: statistics.fmean(row["ap"][key] for row in seen) for key in sorted(names)}
+    parts = {key.removeprefix("part: "): value for key, value in mean.items() if key.startswith("part")}
+    theirs = {key: value for key, value in mean.items() if key.startswith(("cleanlab", "CleanLearning", "Datalab"))}
+    plain = " | ".join(f"{mean[key]:.3f}" if key in mean else "–" for key in ("CleanLearning", "Datalab", "loss"))
+    ratios = " ".join(f"{row['count'] / row['wrong']:.2f}" for row in rows)
+    covered = sum(row["interval"][0] <= row["wrong"] <= row["interval"][1] for row in rows)
+    return (
+        f"| {noise} | {len(seen)} | {mean['audit']:.3f} | {_best(parts)} | {_best(theirs)} | {plain} | {ratios} | "
+        f"{covered} of {len(rows)} | {_ratio(rows, 'cpu_seconds')} | {_ratio(rows, 'memory')} |"
+    )
+
+
 def _best(values: dict[str, float]) -> str:
-    best = max(values, key=lambda key: values[key], default=None)
-    return "–" if best is None else f"{values[best]:.3f} ({best})"
+    best = max(values, key=lambda key: values[key], default="")
+    return f"{values[best]:.3f} ({best})" if best else "–"
 
 
 def _ratio(rows: list[dict[str, Any]], key: str) -> str:
     """Of the audit to five folds of 30 epochs, the median."""
-    found = [row[key]["audit"] / row[key]["cleanlab 30"] for row in rows if "cleanlab 30" in row[key]]
+    both = [row[key] for row in rows if {"audit", "cleanlab 30"} <= row[key].keys()]
+    found = [figures["audit"] / figures["cleanlab 30"] for figures in both]
     return f"{statistics.median(found):.2f}" if found else "–"
 
 
