@@ -1,27 +1,31 @@
 """Which labels are wrong: the audit beside cleanlab's documented routes, on the same features and wrong labels.
 
     pip install 'antidote-learn[bench]'
-    python benchmarks/detection.py digits|breast-cancer|fashion-mnist|npz:FILE [--seeds 3] [--table]
+    OMP_NUM_THREADS=1 python benchmarks/detection.py DATA ... [--seeds 3] [--cache FOLDER] [--table]
 
-Records go to benchmarks/detection-DATA.json after every cell; a cell that is in it is never made again. Noises, seeds
-and contenders are fixed here, before any result. A figure is the average precision (and AUROC) with which a ranking
-finds the rows whose label was changed, with wall time. Contenders, each with the audit's own perceptron, batch size and
-learning rate where one is needed:
+DATA is digits, breast-cancer, fashion-mnist, text:FILE (what `apt-cache dumpavail` prints), cifar10n-worse,
+cifar10n-random1, cifar10n-aggregate or cifar100n; seeds come one after the other, data sets in the order given. Records
+go to benchmarks/detection-DATA.json after every contender; what is in it is never made again. Noises, seeds, rows and
+contenders are fixed here and in `detection_data.py`, before any result. A figure is the average precision (and AUROC)
+with which a ranking finds the rows whose label is wrong. Each contender is a process of its own, forked from one that
+has read the data: its wall time, the processor's time (on a busy machine the one to compare) and its peak memory,
+libraries and data included, are recorded. Texts and photographs
+are embedded once, for all. Contenders, each with the audit's own perceptron, batch size and learning rate where one is
+needed:
 
 - `audit`, and each of its parts alone: what one robust training says, held-out predictions, neighbours;
 - `loss`: the mean loss of one training with cross-entropy, 30 epochs;
 - `cleanlab N`: five folds of N epochs, out-of-fold probabilities, ranked by self-confidence and by normalised margin;
-- `CleanLearning`: its own five folds, 30 epochs; `Datalab`: its check of features alone, where it is installed.
-
-An .npz file holds X and y, or X, y and clean_labels: then the labels are wrong already, and no noise is added.
+- `CleanLearning`: its own five folds, 30 epochs; `Datalab`: its check of features alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,38 +34,24 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from cleanlab import Datalab
 from cleanlab.classification import CleanLearning
 from cleanlab.rank import get_label_quality_scores
+from detection_data import Data, data_of, scaled
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
-from antidote_learn import Audit, audit, inject
+from antidote_learn import Audit, audit
 from antidote_learn.auditing import job
 from antidote_learn.auditing.neighbours import votes
 from antidote_learn.auditing.scores import score
-from antidote_learn.data.opening import open_data
 from antidote_learn.models import build_model
 
-NOISES = (
-    "symmetric:0.1", "symmetric:0.2", "symmetric:0.4", "symmetric:0.6", "symmetric:0.8", "pair:0.2", "pair:0.4",
-    "instance:0.2", "instance:0.4",
-)  # fmt: skip
 EPOCHS = (8, 15, 30, 60)
-ROWS = 6000  # of a larger data set, the first ones
 FOLDS, LR, MOMENTUM = 5, 0.1, 0.9
 Scores = dict[str, np.ndarray]  # the higher the more suspicious
-
-
-def data_of(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """(features, labels, truth where the labels are wrong already)."""
-    if name.startswith("npz:"):
-        file = np.load(name.removeprefix("npz:"))
-        return file["X"].astype(np.float32), file["y"], file.get("clean_labels")
-    arrays = open_data(name)
-    inputs: Any = arrays.inputs
-    flat = np.asarray(inputs, dtype=np.float32)[:ROWS]
-    return flat.reshape(len(flat), -1), arrays.labels[:ROWS], None
+Found = tuple[Scores, dict[str, Any]]  # and what else is to be recorded
 
 
 def batches(rows: int, seed: int) -> Iterator[torch.Tensor]:
@@ -108,14 +98,7 @@ class Perceptron(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[self.predict_proba(X).argmax(1)])
 
 
-def scaled(X: np.ndarray) -> np.ndarray:
-    """Standardised by column for a few columns, else on one common scale: what suits the network, for all alike."""
-    few = X.shape[1] <= 40
-    spread = X.std(axis=0 if few else None)
-    return np.asarray((X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0), dtype=np.float32)
-
-
-def by_audit(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[Scores, Audit]:
+def by_audit(X: np.ndarray, y: np.ndarray, seed: int) -> Found:
     """The audit and its parts: what goes into its score is looked at on the way."""
     seen: dict[str, Any] = {}
 
@@ -127,15 +110,14 @@ def by_audit(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[Scores, Audit]:
     found = audit(X, y, seed=seed)
     labels, (training, held_out) = seen["labels"], seen["said"]
     voted = votes(seen["around"], labels, seen["trust"], seen["count"])
-    quality = found.table.sort_values("index")["label_quality"].to_numpy()
     suspicion = {
         "audit": _ranks(found),
         "part: training": -training.of(labels),
         "part: held out": -held_out.of(labels),
         "part: neighbours": -voted[np.arange(len(labels)), labels],
     }
-    assert len(quality) == len(y)
-    return suspicion, found
+    counted = {"count": found.estimated_errors, "interval": found.interval, "rate": found.summary["anchor_rate"]}
+    return suspicion, counted
 
 
 def _ranks(found: Audit) -> np.ndarray:
@@ -163,92 +145,136 @@ def by_clean_learning(X: np.ndarray, y: np.ndarray, seed: int) -> Scores:
     return {"CleanLearning": -found["label_quality"].to_numpy()}
 
 
-def by_datalab(X: np.ndarray, y: np.ndarray, seed: int) -> Scores:
-    """Its check of features alone; nothing where it is not installed."""
-    try:
-        import datasets  # noqa: F401 - what Datalab needs
-    except ImportError:
-        return {}
-    from cleanlab import Datalab
-
+def by_datalab(X: np.ndarray, y: np.ndarray) -> Scores:
+    """Its check of features alone."""
     lab = Datalab({"X": X, "y": y}, label_name="y", verbosity=0)
     lab.find_issues(features=X, issue_types={"label": {}})
     return {"Datalab": -lab.get_issues("label")["label_score"].to_numpy()}
 
 
-def cell(X: np.ndarray, clean: np.ndarray, given: np.ndarray, seed: int) -> dict[str, Any]:
-    """All contenders on one set of labels."""
-    wrong = clean != given
-    record: dict[str, Any] = {"rows": len(given), "wrong": int(wrong.sum()), "ap": {}, "auroc": {}, "seconds": {}}
+def alone(function: Callable[[], Found]) -> tuple[Found, dict[str, float]]:
+    """What a function gives, in a process of its own, and what it took: seconds, the processor's, peak memory in MB."""
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
 
-    def timed(name: str, function: Callable[[], Scores]) -> None:
-        start = time.perf_counter()
-        suspicion = function()
-        record["seconds"][name] = round(time.perf_counter() - start, 2)
-        for key, value in suspicion.items():
-            record["ap"][key] = round(float(average_precision_score(wrong, value)), 4)
-            record["auroc"][key] = round(float(roc_auc_score(wrong, value)), 4)
+    def work() -> None:
+        start = time.perf_counter(), time.process_time()
+        found = function()
+        spent = {"seconds": time.perf_counter() - start[0], "cpu_seconds": time.process_time() - start[1]}
+        there.send((found, {**spent, "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}))
 
-    def ours() -> Scores:
-        suspicion, found = by_audit(X, given, seed)
-        record.update(count=found.estimated_errors, interval=found.interval, rate=found.summary["anchor_rate"])
-        return suspicion
+    process = context.Process(target=work)
+    process.start()
+    there.close()
+    result: tuple[Found, dict[str, float]] = here.recv()
+    process.join()
+    return result
 
-    features = scaled(X)
-    timed("audit", ours)
-    timed("loss", lambda: {"loss": Perceptron(30, seed).fit(features, given).losses_})
-    for epochs in EPOCHS:
-        timed(f"cleanlab {epochs}", lambda epochs=epochs: by_folds(features, given, seed, epochs))
-    timed("CleanLearning", lambda: by_clean_learning(features, given, seed))
-    timed("Datalab", lambda: by_datalab(features, given, seed))
-    return record
+
+def contenders(data: Data, seed: int) -> dict[str, Callable[[], Found]]:
+    """By name, the cheapest first."""
+    X, given, features = data.X, data.y, scaled(data.X)
+    folds = {f"cleanlab {n}": lambda n=n: (by_folds(features, given, seed, n), {}) for n in EPOCHS}
+    return {
+        "audit": lambda: by_audit(X, given, seed),
+        "Datalab": lambda: (by_datalab(features, given), {}),
+        "loss": lambda: ({"loss": Perceptron(30, seed).fit(features, given).losses_}, {}),
+        **folds,
+        "CleanLearning": lambda: (by_clean_learning(features, given, seed), {}),
+    }
+
+
+def blank(data: Data, noise: str, seed: int) -> dict[str, Any]:
+    """The record of a cell before anybody had a go at it."""
+    said = {"noise": noise, "seed": seed, "rows": len(data.y), "wrong": int((data.truth != data.y).sum())}
+    figures: dict[str, Any] = {key: {} for key in ("ap", "auroc", "seconds", "cpu_seconds", "memory")}
+    return {**said, "encoder_seconds": round(data.seconds, 1), **figures}
+
+
+def add(record: dict[str, Any], name: str, function: Callable[[], Found], wrong: np.ndarray) -> None:
+    """One contender's figures."""
+    (suspicion, further), spent = alone(function)
+    for key, value in suspicion.items():
+        record["ap"][key] = round(float(average_precision_score(wrong, value)), 4)
+        record["auroc"][key] = round(float(roc_auc_score(wrong, value)), 4)
+    record.update(further)
+    for key, figure in spent.items():
+        record[key][name] = round(figure, 2)
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    """Means over seeds: the audit, the best of its parts, the best of cleanlab's routes, the plain loss, the count."""
+    """A row for each noise: what is found by whom, and the count of the audit."""
     lines = [
-        "| noise | audit | best part | best of cleanlab | CleanLearning | loss | count / truth | covered | time |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| noise | n | audit | best part | best of cleanlab | CleanLearning | Datalab | loss | count / truth | "
+        "covered | time | memory |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for noise in dict.fromkeys(record["noise"] for record in records):
-        rows = [record for record in records if record["noise"] == noise]
-        mean = {key: statistics.fmean(row["ap"][key] for row in rows) for key in rows[0]["ap"]}
-        parts = max(value for key, value in mean.items() if key.startswith("part"))
-        theirs = {key: value for key, value in mean.items() if key.startswith(("cleanlab", "CleanLearning", "Datalab"))}
-        best = max(theirs, key=lambda key: theirs[key])
-        ratios = " ".join(f"{row['count'] / row['wrong']:.2f}" for row in rows)
-        covered = sum(row["interval"][0] <= row["wrong"] <= row["interval"][1] for row in rows)
-        spent = statistics.fmean(row["seconds"]["audit"] / row["seconds"]["cleanlab 30"] for row in rows)
-        lines.append(
-            f"| {noise} | {mean['audit']:.3f} | {parts:.3f} | {theirs[best]:.3f} ({best}) | "
-            f"{mean['CleanLearning']:.3f} | {mean['loss']:.3f} | {ratios} | {covered} of {len(rows)} | {spent:.2f} |"
-        )
+        rows = [record for record in records if record["noise"] == noise and "audit" in record["seconds"]]
+        if rows:
+            lines.append(_line(noise, rows))
     return "\n".join(lines)
 
 
+def _line(noise: str, rows: list[dict[str, Any]]) -> str:
+    """Means over the n seeds that all contenders have seen; the best is the best in hindsight; counts of all seeds."""
+    names = {key for row in rows for key in row["ap"]}
+    seen = [row for row in rows if names == row["ap"].keys()]
+    mean = {key: statistics.fmean(row["ap"][key] for row in seen) for key in sorted(names)}
+    parts = {key.removeprefix("part: "): value for key, value in mean.items() if key.startswith("part")}
+    theirs = {key: value for key, value in mean.items() if key.startswith(("cleanlab", "CleanLearning", "Datalab"))}
+    plain = " | ".join(f"{mean[key]:.3f}" if key in mean else "–" for key in ("CleanLearning", "Datalab", "loss"))
+    ratios = " ".join(f"{row['count'] / row['wrong']:.2f}" for row in rows)
+    covered = sum(row["interval"][0] <= row["wrong"] <= row["interval"][1] for row in rows)
+    return (
+        f"| {noise} | {len(seen)} | {mean['audit']:.3f} | {_best(parts)} | {_best(theirs)} | {plain} | {ratios} | "
+        f"{covered} of {len(rows)} | {_ratio(rows, 'cpu_seconds')} | {_ratio(rows, 'memory')} |"
+    )
+
+
+def _best(values: dict[str, float]) -> str:
+    best = max(values, key=lambda key: values[key], default="")
+    return f"{values[best]:.3f} ({best})" if best else "–"
+
+
+def _ratio(rows: list[dict[str, Any]], key: str) -> str:
+    """Of the audit to five folds of 30 epochs, the median."""
+    both = [row[key] for row in rows if {"audit", "cleanlab 30"} <= row[key].keys()]
+    found = [figures["audit"] / figures["cleanlab 30"] for figures in both]
+    return f"{statistics.median(found):.2f}" if found else "–"
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="+")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--table", action="store_true", help="print the records as Markdown")
+    parser.add_argument("--only", nargs="+", help="these contenders; the others can follow")
+    parser.add_argument("--cache", type=Path, default=Path("runs/detection"), help="where embeddings are kept")
+    parser.add_argument("--table", action="store_true", help="print the records as Markdown, run nothing")
     given = parser.parse_args()
-    stem = Path(given.data.removeprefix("npz:")).stem
-    path = Path(__file__).with_name(f"detection-{stem}.json")
-    records = json.loads(path.read_text()) if path.exists() else []
-    if given.table:
-        sys.stdout.write(table(records) + "\n")
-        return
-    X, y, truth = data_of(given.data)
-    for seed in range(given.seeds):
-        for noise in ("as given",) if truth is not None else NOISES:
-            if any((record["noise"], record["seed"]) == (noise, seed) for record in records):
-                continue
-            labels = y if truth is not None else inject(y, noise, X=scaled(X), seed=seed).labels
-            record = {"noise": noise, "seed": seed, **cell(X, y if truth is None else truth, labels, seed)}
-            records.append(record)
-            path.write_text(json.dumps(records, indent=1) + "\n")
-            sys.stdout.write(json.dumps({key: record[key] for key in ("noise", "seed", "wrong", "count", "ap")}) + "\n")
-            sys.stdout.flush()
+    for seed in range(1 if given.table else given.seeds):
+        for name in given.data:
+            path = Path(__file__).with_name(f"detection-{name.split(':')[0]}.json")
+            records = json.loads(path.read_text()) if path.exists() else []
+            if given.table:
+                print(f"{name}\n\n{table(records)}\n")
+            else:
+                complete(path, records, data_of(name, given.cache), seed, given.only)
+
+
+def complete(path: Path, records: list[dict[str, Any]], data: Data, seed: int, only: list[str] | None) -> None:
+    """What is not there yet of the cells of a seed."""
+    for noise in data.noises:
+        noisy = data.with_noise(noise, seed)
+        found = [record for record in records if (record["noise"], record["seed"]) == (noise, seed)]
+        if not found:
+            found = [blank(noisy, noise, seed)]
+            records += found
+        for name, function in contenders(noisy, seed).items():
+            if name not in found[0]["seconds"] and name in (only or [name]):
+                add(found[0], name, function, noisy.truth != noisy.y)
+                path.write_text(json.dumps(records, indent=1) + "\n")
+        print(path.stem, json.dumps(found[0]), flush=True)
 
 
 if __name__ == "__main__":

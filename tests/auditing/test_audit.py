@@ -38,7 +38,8 @@ def test_noise_that_depends_on_the_image():
 def test_clean_digits_are_left_alone():
     found = audit("digits")
     assert found.estimated_errors <= 3
-    assert found.interval[1] <= 10
+    assert found.interval[0] == 0
+    assert found.interval[1] <= 70  # what networks of half the rows get wrong
 
 
 def test_pairs_show_which_class_is_mistaken_for_which():
@@ -73,6 +74,17 @@ def test_a_table_of_text_and_numbers():
     wrong = frame["label"].to_numpy()[found.table["index"]] != np.array(["a", "b", "c"])[true[found.table["index"]]]
     assert average_precision_score(wrong, -found.table["label_quality"]) > 0.98
     assert "text" in found.summary["features"]
+
+
+@pytest.mark.parametrize("encoder", ["none", "auto"])
+def test_identical_are_rows_that_were_given_alike_not_those_that_are_encoded_alike(encoder):
+    known = [f"{'apple' if i % 2 else 'banana'} {i // 2}" for i in range(40)]
+    frame = pd.DataFrame({"text": [*known, "?", "!!", "the same", "the same"], "size": [1.0] * 43 + [np.nan]})
+    labels = ["a" if i % 2 else "b" for i in range(44)]
+    twins = frame.assign(size=frame["size"].fillna(1.0))
+    for table, expected in ((frame, set()), (twins, {42, 43})):
+        found = audit(table, labels, text=["text"], encoder=encoder, epochs=1).table
+        assert set(found.loc[found["reason"].str.contains("identical"), "index"]) == expected
 
 
 def test_the_same_seed_gives_the_same_table_and_another_one_another():

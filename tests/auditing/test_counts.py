@@ -16,25 +16,27 @@ def odds(quality):
     return np.log(quality) - np.log1p(-quality)
 
 
-def test_the_count_and_the_rate_of_anchors_bracket_the_truth():
+def test_the_interval_takes_in_the_count_the_rate_of_anchors_and_what_is_contradicted():
     quality = np.repeat([0.1, 0.9], [100, 900])
-    alike = estimate_count(quality, 0.11)
-    assert (alike.errors, alike.interval, alike.noise_rate, alike.why) == (100, (85, 127), 0.1, "")
-    hard = estimate_count(quality, 0.2)
-    assert hard.interval == (85, 230)
-    assert "hard rows" in hard.why
-    easy = estimate_count(quality, 0.05)
-    assert easy.interval == (42, 115)
-    assert "Easy rows" in easy.why
+    alike = estimate_count(quality, 0.11, 120)
+    assert (alike.errors, alike.interval, alike.noise_rate, alike.why) == (100, (75, 138), 0.1, "")
+    anchors = estimate_count(quality, 0.2, 180)
+    assert anchors.interval == (75, 250)
+    assert "about 200 (20.0 %) should be wrong" in anchors.why
+    fewer = estimate_count(quality, 0.05, 90)
+    assert fewer.interval == (37, 125)
+    hard = estimate_count(quality, 0.11, 160)
+    assert hard.interval == (75, 160)
+    assert "contradict 160 labels" in hard.why
 
 
 def test_clean_labels_have_no_errors_and_a_narrow_interval():
-    clean = estimate_count(np.full(500, 0.99), 1e-16)
+    clean = estimate_count(np.full(500, 0.99), 1e-16, 0)
     assert (clean.errors, clean.interval, clean.why) == (0, (0, 1), "")
 
 
 def test_the_interval_stays_among_the_rows():
-    assert estimate_count(np.full(10, 0.1), 0.8).interval == (6, 10)
+    assert estimate_count(np.full(10, 0.1), 0.8, 10).interval == (6, 10)
 
 
 @settings(max_examples=60, deadline=None)

@@ -112,7 +112,7 @@ def test_text_is_embedded_by_default_beside_other_columns(table):
     assert found.summary["encoder"] == TEXT
     assert found.summary["features"] == f"columns words (text, embedded by {TEXT}), day (number)"
     assert f"embeddings by {TEXT}" in listener.told
-    assert "48/48" in listener.told
+    assert "8/8" in listener.told
     plain = audit(table, label="subject", text=["words"], epochs=1, encoder="none").summary
     assert plain["encoder"] is None
     assert "words (text, TF-IDF in 100 directions)" in plain["features"]
@@ -147,46 +147,63 @@ def test_a_table_without_text_is_refused_by_the_encoder_of_text():
 # --- kept embeddings -------------------------------------------------------------------------------------------------
 
 
-def kept(inputs, count: int, folder: Path) -> tuple[np.ndarray, list[int]]:
+def kept(inputs, folder: Path) -> tuple[np.ndarray, list[int]]:
     """The embeddings, and what was told on the way."""
     (folder / ROOM).mkdir(parents=True, exist_ok=True)
     told: list[int] = []
-    return all_embeddings(inputs, count, folder, lambda done, total: told.append(done)), told
+    return all_embeddings(inputs, folder, lambda done, total: told.append(done)), told
 
 
 def test_they_are_those_of_the_encoder_and_are_read_again(tmp_path):
     rng = np.random.default_rng(0)
     images = np.stack([stripes(rng, bool(i % 2)).transpose(2, 0, 1) for i in range(70)])
-    first, told = kept(Pictures(DenseRows(images)), 70, tmp_path / "a")
+    first, told = kept(Pictures(DenseRows(images)), tmp_path / "a")
     assert told == [32, 64, 70, 70]
     inputs = DenseRows(images).take(np.arange(70))
     np.testing.assert_allclose(first, embedded_images(inputs).numpy(), rtol=1e-4, atol=1e-4)
-    again, told = kept(Pictures(DenseRows(images)), 70, tmp_path / "a")
+    again, told = kept(Pictures(DenseRows(images)), tmp_path / "a")
     assert told == [70]
     np.testing.assert_array_equal(first, again)
-    beside, told = kept(Pictures(DenseRows(images)), 70, tmp_path / "b")
+    beside, told = kept(Pictures(DenseRows(images)), tmp_path / "b")
     assert told == [70]
     np.testing.assert_array_equal(first, beside)
     assert not list((tmp_path / "b" / ROOM).iterdir())
     images[3, 0, 0, 0] += 1
-    _, told = kept(Pictures(DenseRows(images)), 70, tmp_path / "a")
+    _, told = kept(Pictures(DenseRows(images)), tmp_path / "a")
     assert len(told) == 4
 
 
-def test_columns_of_text_stand_side_by_side_in_files_of_many_rows(tmp_path):
+def test_columns_of_text_stand_side_by_side_in_files_of_many_texts(tmp_path):
     count = KEPT + 10
-    columns = [[CAT[i % 4] for i in range(count)], [BANK[i % 3] for i in range(count)]]
-    found, _ = kept(Texts(columns), count, tmp_path)
+    columns = [[f"{i % 100} {i // 100}" for i in range(count)], [BANK[i % 3] for i in range(count)]]
+    found, told = kept(Texts(columns), tmp_path)
     assert found.shape == (count, 2 * 384)
+    assert told[-1] == count + 3  # the texts of the second column are read once
     np.testing.assert_allclose(found[[0, KEPT + 1], :384], embedded([columns[0][0], columns[0][KEPT + 1]]), atol=1e-5)
-    np.testing.assert_allclose(found[[5], 384:], embedded([columns[1][5]]), atol=1e-5)
-    files = sorted((tmp_path / ROOM).iterdir())
+    np.testing.assert_allclose(found[[5, 8], 384:], embedded([BANK[2], BANK[2]]), atol=1e-5)
+    files = sorted((tmp_path / ROOM).iterdir(), key=lambda path: path.stat().st_size)
     assert len(files) == 2
-    files[1].write_bytes(files[1].read_bytes()[:-7])  # damaged: made again
-    again, told = kept(Texts(columns), count, tmp_path)
-    np.testing.assert_allclose(again, found, atol=1e-5)
-    assert told[0] == KEPT
-    assert len(told) == 3
+    files[0].write_bytes(files[0].read_bytes()[:-7])  # damaged: made again
+    again, told = kept(Texts([column[::-1] for column in columns]), tmp_path)  # in whatever order
+    np.testing.assert_allclose(again, found[::-1], atol=1e-5)
+    assert told == [KEPT, count + 3, count + 3]
+
+
+def test_much_text_is_embedded_only_when_asked(tmp_path):
+    rng = np.random.default_rng(0)
+    texts = [" ".join(map(str, rng.integers(0, 1000, 300))) for _ in range(510)]
+    assert Texts([texts, texts[:3] * 170]).characters == 510_000  # each once, and 1000 of each
+    table = pd.DataFrame({"words": texts, "subject": np.arange(510) % 2})
+    table.to_csv(tmp_path / "long.csv", index=False)
+    audit_of = ("audit", tmp_path / "long.csv", "--label", "subject", "--epochs", 1, "--out")
+    done = antidote(*audit_of, tmp_path / "audit")
+    assert done.code == 0, done.err
+    assert "words (text, TF-IDF in 100 directions)" in done.out
+    assert "510000 characters of text would take long to embed" in done.out
+    assert f"--encoder {TEXT} embeds them" in done.out
+    fewer = antidote(*audit_of, tmp_path / "fewer", "--subset", 30)
+    assert f"embedded by {TEXT}" in fewer.out
+    assert "take long" not in fewer.out
 
 
 def test_an_audit_that_was_killed_goes_on_with_the_embeddings_it_has(folder, tmp_path):

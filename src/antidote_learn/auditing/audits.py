@@ -38,6 +38,7 @@ from antidote_learn.training.specs import shared
 BATCHES = 7  # in an epoch, where the batch stays between the next two
 SMALLEST_BATCH, LARGEST_BATCH = 16, 128
 FEWEST_ROWS = 20
+MOST_CHARACTERS = 500_000  # of text that is embedded without being asked: about a minute of two cores
 WORKERS = 2  # threads that decode image files
 
 
@@ -80,7 +81,7 @@ def audit(
         encoder: What embeds images or text before they are judged: "efficientnet-lite0" (extra ``vision``),
             "all-minilm-l6-v2" (extra ``text``), "none" (networks read pixels, and TF-IDF in 100 directions), or "auto":
             the one that suits the data where it is installed. Then images below 16 pixels, and those for which a
-            ``model`` is given, are read as they are.
+            ``model`` is given, are read as they are, and more than 500 000 characters of text as TF-IDF.
         noise: Noise to add first, to see how well errors are found: "symmetric:0.2".
         noise_seed: Of that noise; ``seed`` by default.
         subset: Audit so many rows, the first ones of a seeded permutation.
@@ -144,10 +145,13 @@ def audit(
         raise ValueError(f"an audit needs at least {FEWEST_ROWS} rows to learn from; received {rows}")
     places = _places(arrays, given)
     embeddable = _embeddable(encoder, reader, arrays, given, places)
+    advice = _advice(encoder, embeddable, arrays, given)
+    if advice:
+        reporter.note(advice)
+        embeddable = None
     if embeddable is None:
         used, data = None, with_audit_features(given, seed)
         shape = data.encoding.shape
-        _advise(encoder, arrays, given, reporter)
     else:
         used, data = embeddable.encoder, given
         shape = (width_of(given.encoding, used),)
@@ -182,6 +186,7 @@ def audit(
             "noise": noise,
             "encoder": None if used is None else used.name,
             "features": described(given, used),
+            "advice": advice,
             "out": None if out is None else str(Path(out).absolute()),
         },
         cut={"max_flagged": max_flagged, "fdr": fdr},
@@ -223,11 +228,19 @@ def _embeddable(
     return Texts([texts_of(table[name]) for name in names]) if names else None
 
 
-def _advise(choice: str, arrays: Arrays, given: Prepared, reporter: Reporter) -> None:
-    """Says where an encoder would serve that is not installed."""
-    lacking = missing_encoder(arrays.inputs) if choice == "auto" else None
+def _advice(choice: str, embeddable: Embeddable | None, arrays: Arrays, given: Prepared) -> str:
+    """How an encoder could serve that does not, as nobody named it: it is not installed, or there is much text."""
+    if choice != "auto":
+        return ""
+    if isinstance(embeddable, Texts) and embeddable.characters > MOST_CHARACTERS:
+        return (
+            f"{embeddable.characters} characters of text would take long to embed (up to {MOST_CHARACTERS} are): they "
+            f"are judged as TF-IDF; --encoder {embeddable.encoder.name} embeds them, often better"
+        )
+    lacking = missing_encoder(arrays.inputs)
     if lacking is not None and (lacking is IMAGES or text_columns(given.encoding)):
-        reporter.note(f"the {lacking.reads} could be judged on embeddings, often better: {lacking.advice}")
+        return f"the {lacking.reads} could be judged on embeddings, often better: {lacking.advice}"
+    return ""
 
 
 def _places(arrays: Arrays, prepared: Prepared) -> NDArray[np.int64]:

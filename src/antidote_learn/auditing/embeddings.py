@@ -1,4 +1,4 @@
-"""Embeddings of all rows: made once, kept in the audit's folder, and found again by audits of the same inputs."""
+"""Embeddings of all images or texts: made once, kept in the audit's folder, found by audits of the same inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from antidote_learn.data.sentences import embedded
 from antidote_learn.training.checkpoint import read_tensors, write_tensors
 
 ROOM = "embeddings"
-KEPT = 4096  # rows in a file
+KEPT = 4096  # images or texts in a file
+WINDOW = 1000  # characters, about as many as the encoder of text reads
 WORKERS = 2  # threads that decode image files
 
 Index = NDArray[np.int64]
@@ -30,17 +31,23 @@ Numbers = NDArray[np.float32]
 
 
 class Embeddable(Protocol):
-    """Inputs that an encoder reads, so many at a time."""
+    """Images or texts that an encoder reads, so many at a time."""
 
     encoder: ClassVar[Encoder]
     batch: ClassVar[int]
 
+    def __len__(self) -> int: ...
+
     def digest(self) -> str:
-        """Of all inputs, whatever their labels."""
+        """Of all that is embedded, whatever the labels."""
         ...
 
     def embedded(self, batches: Sequence[Index]) -> Iterator[Numbers]:
-        """(B, D) of each batch of rows."""
+        """(B, D) of each batch of images or texts."""
+        ...
+
+    def of_rows(self, embeddings: Numbers) -> Numbers:
+        """(N, W) of the N rows, from those of all images or texts."""
         ...
 
 
@@ -51,6 +58,10 @@ class Pictures:
     rows: Rows
     encoder: ClassVar[Encoder] = IMAGES
     batch: ClassVar[int] = 32
+
+    def __len__(self) -> int:
+        """How many images."""
+        return len(self.rows)
 
     def digest(self) -> str:
         """See `Embeddable.digest`."""
@@ -72,36 +83,60 @@ class Pictures:
         for images in read_ahead(self.rows, batches, workers=WORKERS):
             yield embedded_images(images).numpy()
 
+    def of_rows(self, embeddings: Numbers) -> Numbers:
+        """An image is a row."""
+        return embeddings
 
-@dataclass(frozen=True, eq=False)
+
 class Texts:
-    """Columns of text, whose embeddings stand side by side."""
+    """Columns of text, whose embeddings stand side by side; each different text is read once, the shortest first.
 
-    columns: list[list[str]]
+    Args:
+        columns: The N texts of each.
+    """
+
     encoder: ClassVar[Encoder] = TEXT
     batch: ClassVar[int] = 256
 
+    def __init__(self, columns: Sequence[Sequence[str]]) -> None:
+        self.distinct = sorted({text for column in columns for text in column}, key=lambda text: (len(text), text))
+        place = {text: i for i, text in enumerate(self.distinct)}
+        self.places = [np.array([place[text] for text in column]) for column in columns]
+
+    def __len__(self) -> int:
+        """How many different texts."""
+        return len(self.distinct)
+
+    @property
+    def characters(self) -> int:
+        """How many are to be read: of a long text the first 1000."""
+        return sum(min(len(text), WINDOW) for text in self.distinct)
+
     def digest(self) -> str:
         """See `Embeddable.digest`."""
-        return hashlib.sha256(json.dumps(self.columns).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self.distinct).encode()).hexdigest()
 
     def embedded(self, batches: Sequence[Index]) -> Iterator[Numbers]:
         """See `Embeddable.embedded`."""
-        for rows in batches:
-            yield np.concatenate([embedded([column[i] for i in rows]) for column in self.columns], axis=1)
+        for batch in batches:
+            yield embedded([self.distinct[i] for i in batch])
+
+    def of_rows(self, embeddings: Numbers) -> Numbers:
+        """See `Embeddable.of_rows`."""
+        return np.concatenate([embeddings[places] for places in self.places], axis=1)
 
 
-def all_embeddings(inputs: Embeddable, count: int, folder: Path, told: Callable[[int, int], None]) -> Numbers:
-    """(N, D) of all rows.
+def all_embeddings(inputs: Embeddable, folder: Path, told: Callable[[int, int], None]) -> Numbers:
+    """(N, W) of all rows.
 
-    What is made goes into files of 4096 rows each. What the folder, or one beside it, holds already is read.
+    What is made goes into files of 4096 images or texts each. What the folder, or one beside it, holds already is read.
 
     Args:
-        inputs: N of them.
-        count: N.
+        inputs: M images or texts.
         folder: Of the audit, with its room for embeddings.
-        told: Called with (rows done, N).
+        told: Called with (images or texts done, M).
     """
+    count = len(inputs)
     key = hashlib.sha256(f"{inputs.encoder.name} {inputs.digest()}".encode()).hexdigest()
     found = []
     for rows in parts(count, KEPT):
@@ -112,7 +147,7 @@ def all_embeddings(inputs: Embeddable, count: int, folder: Path, told: Callable[
             write_tensors(folder / ROOM / name, {ROOM: torch.from_numpy(block)}, {"key": key, "rows": len(rows)})
         told(int(rows[-1]) + 1, count)
         found.append(block)
-    return np.concatenate(found)
+    return inputs.of_rows(np.concatenate(found))
 
 
 def _made(inputs: Embeddable, rows: Index, count: int, told: Callable[[int, int], None]) -> Numbers:

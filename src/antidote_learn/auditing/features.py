@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
 from torch.nn.functional import adaptive_avg_pool2d
 
+from antidote_learn._types import Inputs
 from antidote_learn.auditing.neighbours import identical
 from antidote_learn.data.encoders import Encoder
 from antidote_learn.data.encoding import DenseRows, Encoding, FeatureEncoding, Rows, SparseRows, TableEncoding
@@ -67,8 +69,16 @@ def compared(data: Prepared) -> Numbers:
     return numbers
 
 
-def same_rows(data: Prepared) -> NDArray[np.int64]:
-    """(N,) the same number for rows that are identical to the last bit, as the encoding sees them."""
+def same_rows(data: Prepared, inputs: Inputs) -> NDArray[np.int64]:
+    """(N,) the same number for rows that are identical: to the last bit, or in all columns of a table that count.
+
+    Of a table that is asked of what was given: different texts without a known word, or rare categories, have the same
+    encoding, nothing.
+    """
+    if isinstance(data.encoding, TableEncoding) and isinstance(inputs, pd.DataFrame):
+        names = [column.name for column in data.encoding.columns]
+        numbers = inputs.groupby(names, dropna=False, observed=True, sort=False).ngroup()
+        return np.asarray(numbers, dtype=np.int64)
     return identical(data.rows.take(part).numpy() for part in parts(len(data.rows)))
 
 

@@ -103,8 +103,9 @@ def work(engine: Engine, job: Job, folder: Path) -> Audit:
         trust=evidence.in_training.of(data.labels),
         told=_told(tell, "scores"),
     )
-    rows = Rows(data.labels, job.names, data.index, around, same_rows(job.given), _extra(job))
-    found = made_audit(rows, scores, rate["rate"], **job.cut, about=job.about, inputs=job.inputs)
+    rows = Rows(data.labels, job.names, data.index, around, same_rows(job.given, job.inputs), _extra(job))
+    contradicted = int((evidence.held_out.classes[:, 0] != data.labels).sum())
+    found = made_audit(rows, scores, rate["rate"], contradicted, **job.cut, about=job.about, inputs=job.inputs)
     write_audit(folder, found)
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
     shutil.rmtree(folder / "checkpoint")
@@ -116,7 +117,7 @@ def _embedded(job: Job, folder: Path) -> Prepared:
     if job.embeddable is None:
         return job.data
     told = _told(job.reporter, f"embeddings by {job.embeddable.encoder.name}")
-    return with_embeddings(job.data, all_embeddings(job.embeddable, job.spec.samples, folder, told))
+    return with_embeddings(job.data, all_embeddings(job.embeddable, folder, told))
 
 
 def _extra(job: Job) -> dict[str, Any]:

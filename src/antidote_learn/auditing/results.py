@@ -94,14 +94,15 @@ def made_audit(
     rows: Rows,
     scores: Scores,
     rate: float,
+    contradicted: int,
     *,
     max_flagged: int | None,
     fdr: float | None,
     about: dict[str, Any],
     inputs: Inputs | None,
 ) -> Audit:
-    """The audit that follows from the scores; ``about`` goes into its summary."""
-    count = estimate_count(scores.quality, rate)
+    """The audit that follows from the scores, see `estimate_count`; ``about`` goes into its summary."""
+    count = estimate_count(scores.quality, rate, contradicted)
     flags = flagged(scores.quality, scores.log_odds, max_flagged=max_flagged, fdr=fdr)
     summary = {
         "format": FORMAT,
@@ -112,6 +113,7 @@ def made_audit(
         "why_wide": count.why,
         "flagged": int(flags.sum()),
         "anchor_rate": rate,
+        "contradicted": contradicted,
         **about,
         "classes": class_summary(rows, scores).to_dict("records"),
         "pairs": pair_summary(rows, scores).head(PAIRS).to_dict("records"),

@@ -110,6 +110,8 @@ def _report(found: "Audit") -> None:
         typer.echo("\nThe most frequent mistakes:")
         _print(found.by_pair.head(PAIRS), _pair)
     typer.echo(f"\nLooked at: {summary['features']}.")
+    if summary.get("advice"):
+        typer.echo(f"Note: {summary['advice']}.")
     typer.echo(f"every row, the worst first: {Path(summary['out']) / 'issues.csv'}", err=True)
     typer.echo(f"to look at them, open in a browser: {Path(summary['out']) / 'review.html'}", err=True)
 
