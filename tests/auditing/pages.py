@@ -39,7 +39,8 @@ def made(count: int, classes: tuple[str, ...], *, wrong: float, inputs: Any = No
     scores = score(labels, len(classes), said=[beliefs])
     rows = Rows(labels, classes, np.arange(count), around, None, {})
     about = {"data": name, "data_hash": f"{name}{count}", "features": "numbers", "out": None}
-    return made_audit(rows, scores, wrong, max_flagged=None, fdr=None, about=about, inputs=inputs)
+    contradicted = int((shift > 0).sum())
+    return made_audit(rows, scores, wrong, contradicted, max_flagged=None, fdr=None, about=about, inputs=inputs)
 
 
 class Page:
