@@ -118,9 +118,9 @@ def cell(name: str, noise: str, seed: int, packages: Path | None, folder: Path) 
     return record
 
 
-def table(records: list[dict[str, Any]]) -> str:
+def table(name: str, records: list[dict[str, Any]]) -> str:
     """Means and standard deviations over seeds, a column for each noise."""
-    noises = list(dict.fromkeys(record["noise"] for record in records))
+    noises = [noise for noise in GRIDS[name]["noises"] if any(record["noise"] == noise for record in records)]
     lines = ["| method | " + " | ".join(noises) + " |", "|---|" + "---|" * len(noises)]
     for method in METHODS:
         columns = [[record[method] for record in records if record["noise"] == noise] for noise in noises]
@@ -148,7 +148,7 @@ def main() -> None:
         records.append(cell(given.data, noise, seed, given.packages, given.runs))
         path.write_text(json.dumps(records, indent=1) + "\n")
         print(records[-1], file=sys.stderr)
-    print(table(records))
+    print(table(given.data, records))
 
 
 if __name__ == "__main__":
