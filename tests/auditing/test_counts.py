@@ -33,6 +33,10 @@ def test_the_interval_takes_in_the_count_the_rate_of_anchors_and_what_is_contrad
 def test_clean_labels_have_no_errors_and_a_narrow_interval():
     clean = estimate_count(np.full(500, 0.99), 1e-16, 0)
     assert (clean.errors, clean.interval, clean.why) == (0, (0, 1), "")
+    hard = estimate_count(np.full(500, 0.99), 0.004, 60)  # what networks get wrong by themselves
+    assert hard.interval == (0, 3)
+    assert "contradict 60 labels" in hard.why
+    assert estimate_count(np.full(500, 0.99), 0.006, 60).interval == (0, 60)
 
 
 def test_the_interval_stays_among_the_rows():

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SLACK = 0.25  # of the count, either way
+LEAST = 0.005  # share of the rows that c or r must call wrong, for what is contradicted to count
 WIDE = 1.5  # from this ratio of its ends without the slack on, an interval is explained
 
 Floats = NDArray[np.float64]
@@ -40,7 +41,8 @@ def estimate_count(quality: Floats, rate: float, contradicted: int) -> Count:
     """The count c = #{R_i(y_i) < .5}, within [.75 min(c, rN), max(1.25 max(c, rN), d)].
 
     Errors on hard rows escape c and r. Of d they escape only where held-out predictions repeat them, which is made up
-    for as long as these miss at least as many right labels.
+    for as long as these miss at least as many right labels. Where neither c nor rN exceeds N / 200, d is left out: it is
+    then what the networks themselves get wrong.
 
     Args:
         quality: (N,) R_i(y_i).
@@ -49,8 +51,9 @@ def estimate_count(quality: Floats, rate: float, contradicted: int) -> Count:
     """
     rows, errors = len(quality), int((quality < 0.5).sum())
     low, high = sorted((float(errors), rate * rows))
-    ends = math.floor((1.0 - SLACK) * low), math.ceil(max((1.0 + SLACK) * high, contradicted))
-    is_wide = max(high, contradicted) - low > max(1.0, (WIDE - 1.0) * low)
+    beyond = contradicted if high > LEAST * rows else 0
+    ends = math.floor((1.0 - SLACK) * low), math.ceil(max((1.0 + SLACK) * high, beyond))
+    is_wide = max(high, beyond) - low > max(1.0, (WIDE - 1.0) * low)
     return Count(errors, (ends[0], min(rows, ends[1])), rows, _why(errors, rate, rows, contradicted) if is_wide else "")
 
 
