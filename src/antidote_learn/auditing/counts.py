@@ -41,8 +41,8 @@ def estimate_count(quality: Floats, rate: float, contradicted: int) -> Count:
     """The count c = #{R_i(y_i) < .5}, within [.75 min(c, rN), max(1.25 max(c, rN), d)].
 
     Errors on hard rows escape c and r. Of d they escape only where held-out predictions repeat them, which is made up
-    for as long as these miss at least as many right labels. Where neither c nor rN exceeds N / 200, d is left out: it is
-    then what the networks themselves get wrong.
+    for as long as these miss at least as many right labels. Where neither c nor rN exceeds N / 200, d is left out: then
+    it is what the networks themselves get wrong.
 
     Args:
         quality: (N,) R_i(y_i).
