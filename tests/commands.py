@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -29,6 +30,20 @@ SERVER.set_forkserver_preload(
         "tests.commands",
     ]
 )
+_WITHOUT = """
+import sys
+
+blocked = sys.argv.pop(1)
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == blocked:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+from antidote_learn.cli import main
+sys.exit(main())
+"""
 PROGRESS = ("noise rate,", "training:", "held-out predictions,", "all rows:", "note:")
 
 
@@ -113,6 +128,12 @@ class Command:
 def antidote(*args: object, **conditions: Any) -> Done:
     """A command from beginning to end."""
     return Command(*args, **conditions).wait()
+
+
+def without(package: str, *args: object) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, where a package is not installed."""
+    command = [sys.executable, "-c", _WITHOUT, package, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def _main(args: list[str], logs: str, threads: int, conditions: dict[str, Any]) -> None:

