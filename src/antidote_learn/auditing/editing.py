@@ -42,16 +42,16 @@ class TableFile:
     """
 
     def __init__(self, path: Path, label: str | None) -> None:
-        frame, target, truth = _labelled(path, label)
+        frame, columns = _labelled(path, label)
         ending = next(end for end in SEPARATORS if path.name.lower().endswith(end))
         self._form: dict[str, Any] = {"sep": SEPARATORS[ending], "compression": "gzip" if "gz" in ending else None}
         rows = pd.read_csv(
             path, dtype="str", na_filter=False, index_col=False, header=None, skipinitialspace=True, **self._form
         )
         self._header, self._cells = rows.iloc[:1], rows.iloc[1:].reset_index(drop=True)
-        self._at = list(frame.columns).index(target)
-        self.words, self.spelled = _names(frame[target]), dict[str, Any]()
-        for name in (target,) if truth is None else (target, truth):
+        self._at = list(frame.columns).index(columns[0])
+        self.words, self.spelled = _names(frame[columns[0]]), dict[str, Any]()
+        for name in columns:
             at = list(frame.columns).index(name)
             _spell(self.spelled, _names(frame[name]), self._cells[at].tolist())
 
@@ -74,10 +74,10 @@ class ParquetFile:
     """
 
     def __init__(self, path: Path, label: str | None) -> None:
-        frame, target, truth = _labelled(path, label)
-        self._table, self._target = parquet.read_table(path), target
-        self.words, self.spelled = _names(frame[target]), dict[str, Any]()
-        for name in (target,) if truth is None else (target, truth):
+        frame, columns = _labelled(path, label)
+        self._table, self._target = parquet.read_table(path), columns[0]
+        self.words, self.spelled = _names(frame[columns[0]]), dict[str, Any]()
+        for name in columns:
             _spell(self.spelled, _names(frame[name]), self._table[name].to_pylist())
 
     def write(self, path: Path, changes: Sequence[Change]) -> None:
@@ -134,11 +134,11 @@ EDITORS: dict[str, Callable[[Path, str | None], Editor]] = {
 }
 
 
-def _labelled(path: Path, label: str | None) -> tuple[pd.DataFrame, str, str | None]:
-    """The table as an audit reads it, and its columns of labels and of true labels."""
+def _labelled(path: Path, label: str | None) -> tuple[pd.DataFrame, list[str]]:
+    """The table as an audit reads it, and its columns of labels: of the given ones and, if there are some, the true."""
     frame = read_frame(path)
     with about(path):
-        return frame, *label_columns(frame, label, None)
+        return frame, [name for name in label_columns(frame, label, None) if name is not None]
 
 
 def _names(values: pd.Series[Any]) -> NDArray[np.object_]:
