@@ -7,9 +7,9 @@ from antidote_learn import AntidoteClassifier, RobustClassifier
 
 UNEQUAL = {
     "RobustClassifier": "folds, the rate and how classes are mistaken for one another are counted in rows, and a row "
-    "of weight 2 counts once there (a weight of 0 is the row absent: see test_robust)",
+    "of weight 2 counts once there (a weight of 0 is the row absent: see test_robust_classifier)",
     "AntidoteClassifier": "batches are cut from rows: a row of weight 2 is visited once an epoch, a repeated one twice "
-    "(a weight of 0 is the row absent: see test_network)",
+    "(a weight of 0 is the row absent: see test_antidote_classifier)",
 }
 
 
