@@ -19,8 +19,8 @@ from antidote_learn import (
     rate_from_delta,
     relax,
 )
+from antidote_learn.core.chi2 import sorted_chi2
 from antidote_learn.core.divergences import divergence_of
-from antidote_learn.core.solvers import sorted_chi2
 from tests.references import central_difference, divergence_value, kl_temperature
 
 NAMES = ["kl", "chi2", "alpha:1.5", "alpha:3", "js", "hellinger"]
