@@ -44,21 +44,27 @@ GRIDS: dict[str, dict[str, Any]] = {
     },
     "fashion-mnist": {
         "noises": ("none", "symmetric:0.4", "pair:0.4", "instance:0.4"),
-        "subset": 5000,
+        "subset": 3000,
+        "test": 2000,
         "options": {"epochs": 15, "lr": 0.05, "protocol": "mnist"},
     },
     "cifar10": {
         "noises": ("human:worse", "none"),
-        "subset": 5000,
+        "subset": 3000,
+        "test": 2000,
         "options": {"epochs": 40, "model": "cnn8:width=0.25", "augment": False},
     },
 }  # fmt: skip
 
 
 def source(name: str, seed: int, packages: Path | None, folder: Path) -> Arrays:
-    """The data with a test part; that of the text set is drawn."""
+    """The data with a test part, the first samples of it; that of the text set is drawn."""
     if name != "text":
-        return open_data(name)
+        whole = open_data(name)
+        part = slice(GRIDS[name].get("test"))
+        assert whole.test_inputs is not None
+        assert whole.test_labels is not None
+        return replace(whole, test_inputs=whole.test_inputs[part], test_labels=whole.test_labels[part])
     table = folder / "sections.csv"
     if not table.exists():
         if packages is None:
