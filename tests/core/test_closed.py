@@ -96,6 +96,17 @@ def test_a_module_takes_it_and_gives_the_numbers_of_its_graph(name):
 
 
 @each_loss
+def test_backward_can_be_called_again_and_adds_the_same(name):
+    logits, labels = batch(40, 7)
+    value = RobustLoss(name)(logits, labels)
+    (3.0 * value).backward(retain_graph=True)
+    once = logits.grad.clone()
+    torch.testing.assert_close(once, 3.0 * by_autograd(name, logits.detach(), labels)[1], rtol=1e-6, atol=1e-9)
+    (3.0 * value).backward()
+    torch.testing.assert_close(logits.grad, 2.0 * once, rtol=1e-6, atol=1e-9)
+
+
+@each_loss
 def test_second_derivatives_are_those_of_the_formula(name):
     logits, labels = batch(6, 5)
 

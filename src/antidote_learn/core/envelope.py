@@ -29,16 +29,21 @@ class _Held(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        if not torch.is_grad_enabled():
+        again = torch.is_grad_enabled()  # the caller wants to differentiate once more
+        if ctx.formula is None:
+            if again:
+                raise RuntimeError(
+                    "the relaxed objective has no second derivatives: its weights are held fixed in the gradient; "
+                    "call backward or grad without create_graph=True"
+                )
             return ctx.gradient * grad, None, None, None
-        if ctx.formula is None:  # the caller wants to differentiate once more
-            raise RuntimeError(
-                "the relaxed objective has no second derivatives: its weights are held fixed in the gradient; "
-                "call backward or grad without create_graph=True"
-            )
-        (variable,) = ctx.saved_tensors
-        (gradient,) = torch.autograd.grad(ctx.formula(variable), variable, grad, create_graph=True)
-        return gradient, None, None, None
+        gradient, ctx.gradient = ctx.gradient, None  # given away: to copy a large one takes longer than to make it
+        if gradient is None or again:
+            (variable,) = ctx.saved_tensors
+            with torch.enable_grad():
+                (gradient,) = torch.autograd.grad(ctx.formula(variable), variable, grad, create_graph=again)
+            return gradient, None, None, None
+        return gradient.mul_(grad), None, None, None
 
 
 def held(variable: Tensor, gradient: Tensor, value: Tensor | float, formula: Formula | None = None) -> Tensor:
