@@ -88,6 +88,21 @@ def test_beliefs_that_are_not_sure_are_not_trained_on(tmp_path, data):
     assert json.loads(done.out)["method"].startswith("antidote-dataset")
 
 
+def test_where_no_error_was_found_training_is_what_it_is_without_the_audit(tmp_path):
+    arrays = open_data("iris")
+    probs = np.where(np.arange(3) == arrays.labels[:, None], 0.7, 0.15)
+    folder = written(tmp_path / "audit", posterior_of(probs, arrays.labels))
+    options = ("--epochs", 3, "--json")
+    done = antidote("train", "iris", "--labels", folder, "--out", tmp_path / "run", *options)
+    antidote("train", "iris", "--method", "ce", "--out", tmp_path / "plain", *options)
+    assert (
+        "note: the audit found no wrong label among the rows to train on: they are trained on as they are" in done.err
+    )
+    metrics = [(tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in ("run", "plain")]
+    told, plain = ([json.loads(line)["loss"] for line in lines] for lines in metrics)
+    assert told == plain
+
+
 def test_a_hold_out_takes_its_part_of_the_beliefs(tmp_path):
     arrays = open_data("iris")
     truth = np.eye(3)[arrays.labels]

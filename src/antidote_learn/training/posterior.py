@@ -74,6 +74,8 @@ def audited(folder: Path) -> tuple[Posterior, str]:
 def relabelled(data: Prepared, posterior: Posterior, *, soft: bool) -> Prepared:
     """The data with what the audit believes: as probabilities, or as the likeliest class of each row.
 
+    Where it counts no error among these rows they stay as they are.
+
     Raises:
         ValueError: Where the audit is of other data.
     """
@@ -87,10 +89,11 @@ def relabelled(data: Prepared, posterior: Posterior, *, soft: bool) -> Prepared:
             f"the audit is of other labels: {differ} of {len(rows)} differ; audit this data (with the same --noise and "
             "seed, if noise is added)"
         )
-    own = posterior.beliefs
-    if soft:
-        return replace(data, soft=Beliefs(own.classes[rows], own.probs[rows], own.count))
-    return replace(data, labels=own.classes[rows, 0].astype(np.int64))
+    whole = posterior.beliefs
+    own = Beliefs(whole.classes[rows], whole.probs[rows], whole.count)
+    if (own.of(data.labels) >= 0.5).all():
+        return data
+    return replace(data, soft=own) if soft else replace(data, labels=own.classes[:, 0].astype(np.int64))
 
 
 def _rows(index: Integers, wanted: Integers) -> Integers:

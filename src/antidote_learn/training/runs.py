@@ -183,7 +183,9 @@ def train(
     chosen = _with_injected(chosen, prepared.noise)
     data_hash = fingerprint(prepared)
     if posterior is not None:
-        prepared = relabelled(prepared, posterior, soft=soft)
+        given_labels, prepared = prepared, relabelled(prepared, posterior, soft=soft)
+        if prepared is given_labels:
+            reporter.note("the audit found no wrong label among the rows to train on: they are trained on as they are")
     network = model or (default_model(prepared.encoding.shape) if settings.model == "auto" else settings.model)
     build_model(network, shape=prepared.encoding.shape, classes=len(prepared.classes), seed=0)  # says what is wrong now
     size = batch_size or min(settings.batch_size, max(SMALLEST_BATCH, len(prepared.labels) // 8))
