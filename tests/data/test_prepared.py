@@ -84,9 +84,15 @@ def test_a_subset_is_the_start_of_a_seeded_permutation():
     assert np.array_equal(ready(WITH_TEST, subset=4000).index, np.arange(400))
 
 
+def test_classes_that_look_like_one_are_named():
+    assert ready(PLAIN).notes == ()
+    (note,) = ready(replace(PLAIN, classes=("a cat", "dog", "A  cat ", "bird"))).notes
+    assert note.startswith("the classes 'a cat' and 'A  cat ' differ in blanks or capitals only")
+
+
 @pytest.mark.parametrize("subset", [0, -3, 7])
 def test_a_subset_too_small_for_its_classes_is_refused(subset):
-    with pytest.raises(ValueError, match=rf"subset of {subset} is too small for 4 classes"):
+    with pytest.raises(ValueError, match=rf"subset of {subset} is too small for 4 classes; take at least 8"):
         ready(WITH_TEST, subset=subset)
 
 

@@ -128,4 +128,5 @@ def _row(row: dict[str, Any]) -> str:
 
 
 def _pair(row: dict[str, Any]) -> str:
-    return f"{row['predicted_label']} labelled as {row['given_label']}: {row['estimated_errors']} rows"
+    count = row["estimated_errors"]
+    return f"{row['predicted_label']} labelled as {row['given_label']}: {count} row{'' if count == 1 else 's'}"

@@ -29,4 +29,4 @@ Augment = Annotated[bool, typer.Option("--augment/--no-augment", help="Crop and 
 DataRoot = Annotated[Path | None, typer.Option(help="Where official files lie (default: $ANTIDOTE_DATA).")]
 Download = Annotated[bool, typer.Option("--download", help="Fetch official files that are missing.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse data with unreadable images.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes.")]

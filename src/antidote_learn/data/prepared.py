@@ -125,7 +125,7 @@ def prepare(
         preparation=preparation_of(encoding, _augmentation(recipe, encoding) if augment else Augmentation()),
         noise=noisy,
         index=index if arrays.positions is None else arrays.positions[index],
-        notes=(*arrays.notes, *encoding.notes),
+        notes=(*arrays.notes, *encoding.notes, *_alike(arrays.classes)),
         texts=_hash_of_texts(encoding, parts),
     )
 
@@ -153,13 +153,26 @@ def _part(arrays: Arrays, index: Labels) -> Arrays:
     return replace(arrays, inputs=take(arrays.inputs, index), labels=arrays.labels[index], clean_labels=clean)
 
 
+def _alike(classes: Sequence[str]) -> list[str]:
+    """A note for classes that look like one."""
+    groups: dict[str, list[str]] = {}
+    for name in classes:
+        groups.setdefault(" ".join(name.casefold().split()), []).append(name)
+    return [
+        f"the classes {' and '.join(map(repr, names))} differ in blanks or capitals only: are they one?"
+        for names in groups.values()
+        if len(names) > 1
+    ]
+
+
 def _subset(arrays: Arrays, subset: int | None, seed: int) -> tuple[Arrays, Labels]:
     count = len(arrays.labels)
     if subset is None or subset >= count:
         return arrays, np.arange(count)
     if subset < 2 * len(arrays.classes):
         raise ValueError(
-            f"a subset of {subset} is too small for {len(arrays.classes)} classes; take at least twice that"
+            f"a subset of {subset} is too small for {len(arrays.classes)} classes; take at least "
+            f"{2 * len(arrays.classes)}"
         )
     index = np.random.default_rng([seed, 1]).permutation(count)[:subset]
     return _part(arrays, index), index
