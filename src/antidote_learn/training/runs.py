@@ -183,9 +183,10 @@ def train(
     chosen = _with_injected(chosen, prepared.noise)
     data_hash = fingerprint(prepared)
     if posterior is not None:
-        given_labels, prepared = prepared, relabelled(prepared, posterior, soft=soft)
-        if prepared is given_labels:
+        believed = relabelled(prepared, posterior, soft=soft)
+        if believed is prepared:
             reporter.note("the audit found no wrong label among the rows to train on: they are trained on as they are")
+        prepared = believed
     network = model or (default_model(prepared.encoding.shape) if settings.model == "auto" else settings.model)
     build_model(network, shape=prepared.encoding.shape, classes=len(prepared.classes), seed=0)  # says what is wrong now
     size = batch_size or min(settings.batch_size, max(SMALLEST_BATCH, len(prepared.labels) // 8))
