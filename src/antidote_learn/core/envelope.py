@@ -16,7 +16,11 @@ Formula = Callable[[Tensor], Tensor]
 
 
 class _Held(torch.autograd.Function):
-    """A value with a given gradient. A second derivative is that of ``formula``, without which it is an error."""
+    """A value with a given gradient.
+
+    With a ``formula`` the first backward pass hands the gradient over; further passes, and second derivatives, go by
+    the formula. Without one every pass copies the gradient, and a second derivative is an error.
+    """
 
     @staticmethod
     def forward(ctx: Any, variable: Tensor, gradient: Tensor, value: Tensor | float, formula: Formula | None) -> Tensor:
@@ -29,21 +33,21 @@ class _Held(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        again = torch.is_grad_enabled()  # the caller wants to differentiate once more
+        twice = torch.is_grad_enabled()  # the caller wants to differentiate once more
         if ctx.formula is None:
-            if again:
+            if twice:
                 raise RuntimeError(
                     "the relaxed objective has no second derivatives: its weights are held fixed in the gradient; "
                     "call backward or grad without create_graph=True"
                 )
             return ctx.gradient * grad, None, None, None
-        gradient, ctx.gradient = ctx.gradient, None  # given away: to copy a large one takes longer than to make it
-        if gradient is None or again:
+        if twice or ctx.gradient is None:
             (variable,) = ctx.saved_tensors
             with torch.enable_grad():
-                (gradient,) = torch.autograd.grad(ctx.formula(variable), variable, grad, create_graph=again)
-            return gradient, None, None, None
-        return gradient.mul_(grad), None, None, None
+                (gradient,) = torch.autograd.grad(ctx.formula(variable), variable, grad, create_graph=twice)
+        else:
+            gradient, ctx.gradient = ctx.gradient.mul_(grad), None
+        return gradient, None, None, None
 
 
 def held(variable: Tensor, gradient: Tensor, value: Tensor | float, formula: Formula | None = None) -> Tensor:
