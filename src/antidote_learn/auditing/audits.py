@@ -148,7 +148,7 @@ def audit(
     advice = _advice(encoder, embeddable, arrays, given)
     if advice:
         reporter.note(advice)
-        embeddable = None  # even if it could be
+        embeddable = None
     if embeddable is None:
         used, data = None, with_audit_features(given, seed)
         shape = data.encoding.shape
