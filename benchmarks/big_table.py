@@ -24,7 +24,6 @@ from sklearn.metrics import average_precision_score
 from antidote_learn import inject
 
 CLASSES, COLUMNS, WRONG = 8, 6, "symmetric:0.15"
-COMMAND = "import sys; from antidote_learn.cli import main; sys.exit(main())"
 
 
 def table(rows: int) -> tuple[pd.DataFrame, np.ndarray]:
@@ -53,7 +52,10 @@ def main() -> None:
         arguments = ["audit", folder / "big.csv", "--label", "label", "--out", folder / "audit", "--json"]
         start = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, "-c", COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, text=True, check=True
+            [sys.executable, "-m", "antidote_learn", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
         )
         seconds = time.perf_counter() - start
         found = pd.read_parquet(folder / "audit" / "issues.parquet").sort_values("index")
