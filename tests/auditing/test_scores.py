@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import sparse, stats
 from sklearn.metrics import average_precision_score
 
+from antidote_learn.auditing import scores
 from antidote_learn.auditing.neighbours import identical, nearest, second_votes, votes
-from antidote_learn.auditing.scores import score
-from antidote_learn.auditing.transitions import GRID, anchors, estimate_transition
+from antidote_learn.auditing.scores import likeliest_power, score
+from antidote_learn.auditing.transitions import GRID, Transition, anchors, estimate_transition
 from antidote_learn.core import beliefs
 from antidote_learn.core.beliefs import Beliefs, MeanBeliefs
 
@@ -36,7 +37,7 @@ def slow_transition(predicted, confidence, labels, count):
     seen = np.zeros((count, count))
     for k in range(count):
         rows = sorted(np.flatnonzero(predicted == k), key=lambda i: -confidence[i])
-        for i in rows[: max(5, round(0.1 * len(rows)))]:
+        for i in rows[: max(10, round(0.1 * len(rows)))]:
             seen[k, labels[i]] += 1
     off = np.array([seen[k].sum() - seen[k, k] for k in range(count)])
     total = seen.sum(axis=1)
@@ -70,10 +71,10 @@ def test_the_transition_is_the_slow_one(count, rate):
 
 
 def test_anchors_are_the_surest_of_each_class():
-    predicted = np.repeat([0, 1, 2], [100, 20, 3])
-    confidence = np.random.default_rng(0).random(123)
+    predicted = np.repeat([0, 1, 2], [200, 50, 3])
+    confidence = np.random.default_rng(0).random(253)
     found = anchors(predicted, confidence, 4)
-    for k, wanted in ((0, 10), (1, 5), (2, 3), (3, 0)):
+    for k, wanted in ((0, 20), (1, 10), (2, 3), (3, 0)):
         rows = np.flatnonzero(predicted == k)
         best = set(rows[np.argsort(-confidence[rows])][:wanted])
         assert {i for i in found if predicted[i] == k} == best
@@ -95,7 +96,12 @@ def test_the_posterior_is_the_slow_one(count, seed):
                 pool[i, k] = math.exp(sum(math.log(s[i, k] + 1e-4) for s in (*parts, neighbours)) / 3)
             pool[i] /= pool[i].sum()
         t = slow_transition(pool.argmax(axis=1), pool.max(axis=1).astype(np.float32), given, count)
-        made = np.array([[pool[i, k] * t[k, given[i]] for k in range(count)] for i in range(60)])
+
+        def joint(b):
+            sharper = pool**b / (pool**b).sum(axis=1, keepdims=True)
+            return np.array([[sharper[i, k] * t[k, given[i]] for k in range(count)] for i in range(60)])
+
+        made = joint(max(np.geomspace(1, 4, 9), key=lambda b: sum(math.log(row.sum()) for row in joint(b))))
         return made / made.sum(axis=1, keepdims=True)
 
     first, again = np.zeros((60, count)), np.zeros((60, count))
@@ -117,6 +123,27 @@ def test_wrong_labels_come_first():
     found = score(given, 5, around=nearest(features))
     assert average_precision_score(true != given, -found.log_odds) > 0.99
     assert (found.predicted == true).mean() > 0.99
+
+
+@pytest.mark.parametrize("power", [1.0, 1.5, 3.0])
+def test_sources_that_are_too_cautious_are_taken_at_their_word(power):
+    """P(k | x) is drawn, and the label from it: the likeliest power undoes what was done to P."""
+    rng = np.random.default_rng(3)
+    truth = rng.dirichlet(np.full(5, 0.2), 4000)
+    given = np.array([rng.choice(5, p=row) for row in truth])
+    cautious = truth ** (1 / power) / (truth ** (1 / power)).sum(axis=1, keepdims=True)
+    never = Transition(sparse.csc_array((5, 5)), np.full(5, 1e-9), 1.0)
+    assert likeliest_power(given, kept(cautious, given), never) == pytest.approx(power, rel=0.1)
+
+
+def test_the_power_is_the_same_of_many_rows_as_of_all(monkeypatch):
+    _, given, features = sample(3000, 5, 0.2, seed=4)
+    probs = votes(nearest(features), given, np.ones(3000), 5)
+    pool = kept(probs, given)
+    transition = estimate_transition(probs.argmax(axis=1), probs.max(axis=1), given, 5)
+    whole = likeliest_power(given, pool, transition)
+    monkeypatch.setattr(scores, "ENOUGH", 5 * 1500)
+    assert likeliest_power(given, pool, transition) == pytest.approx(whole, rel=0.2)
 
 
 def test_few_kept_classes_say_nearly_the_same(monkeypatch):

@@ -15,6 +15,8 @@ from antidote_learn.core.beliefs import Beliefs, blocks
 FLOOR = 1e-4  # added to every probability that is pooled, and with more than so many classes
 MANY = 100  # in all no more than with these
 TINY = 1e-12  # of classes that a row does not keep
+POWERS = np.geomspace(1.0, 4.0, 9)  # by how much what is pooled can be too cautious
+ENOUGH = 2**24  # probabilities that are looked at to tell it
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -62,7 +64,8 @@ def score(
 ) -> Scores:
     """Pools what is said of every row, and corrects it for how classes are mistaken for one another.
 
-    P_i ∝ exp(mean of log(S_i + 1e-4)) over the sources S (1e-2 / K with K > 100 classes); R_i(k) ∝ P_i(k) T[k, y_i].
+    P_i ∝ exp(mean of log(S_i + 1e-4)) over the sources S (1e-2 / K with K > 100 classes); R_i(k) ∝ P_i(k)^b T[k, y_i].
+    What is pooled is too cautious, the more so the fewer rows there are: b >= 1 makes the given labels likeliest.
     Neighbours, where they are given, are a source, and vote twice: with their labels, then with what is believed of
     them.
 
@@ -104,14 +107,37 @@ def _pooled(labels: Integers, count: int, sources: Sequence[Callable[[slice], Fl
 def _posterior(labels: Integers, pool: Beliefs, told: Told) -> Scores:
     predicted, confidence = pool.classes[:, 0].astype(np.int64), pool.probs[:, 0].astype(np.float64)
     transition = estimate_transition(predicted, confidence, labels, pool.count)
+    power = likeliest_power(labels, pool, transition)
     posterior, log_odds = Beliefs.blank(len(labels), pool.count), np.empty(len(labels))
     for rows in blocks(len(labels), pool.count):
         given = labels[rows]
-        logs = np.log(np.maximum(pool.dense(rows), TINY)) + np.log(transition.towards(given))
+        logs = power * _logs(pool, rows) + np.log(transition.towards(given))
         posterior.put(rows, _normalised(logs), given)
         log_odds[rows] = _log_odds(logs, given)
         told(rows.stop, len(labels))
     return Scores(posterior, log_odds, transition)
+
+
+def likeliest_power(labels: Integers, pool: Beliefs, transition: Transition) -> float:
+    """b of a grid that maximises sum_i log sum_k Q_i(k) T[k, y_i], Q_i ∝ P_i^b, over all rows or many random ones.
+
+    Args:
+        labels: (N,) given.
+        pool: P.
+        transition: T.
+    """
+    looked_at = np.random.default_rng(0).permutation(len(labels))[: max(1, ENOUGH // pool.count)]
+    likelihoods = np.zeros(len(POWERS))
+    for part in blocks(len(looked_at), pool.count):
+        rows = looked_at[part]
+        logs, towards = _logs(pool, rows), transition.towards(labels[rows])
+        likelihoods += [np.log((_normalised(b * logs) * towards).sum(axis=1)).sum() for b in POWERS]
+    return float(POWERS[likelihoods.argmax()])
+
+
+def _logs(pool: Beliefs, rows: Integers | slice) -> Floats:
+    logs: Floats = np.log(np.maximum(pool.dense(rows), TINY))
+    return logs
 
 
 def _normalised(logs: Floats) -> Floats:

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.special import betaln, gammaln
 
 ANCHORS = 0.1  # share of a predicted class that is looked at
-FEWEST = 5  # anchors of a class
+FEWEST = 10  # anchors of a class
 GRID = np.geomspace(1.0, 1000.0, 31)  # strengths of shrinkage
 
 Floats = NDArray[np.float64]
@@ -52,7 +52,7 @@ class Transition:
 
 
 def anchors(predicted: Integers, confidence: Floats, count: int) -> Integers:
-    """Positions of the max(5, .1 n_k) surest rows of each predicted class k, and of those that tie with the last."""
+    """Positions of the max(10, .1 n_k) surest rows of each predicted class k, and of those that tie with the last."""
     order = np.lexsort((-confidence, predicted))
     sizes = np.bincount(predicted, minlength=count)
     wanted = np.minimum(np.maximum(FEWEST, np.round(ANCHORS * sizes).astype(np.int64)), sizes)
