@@ -119,7 +119,7 @@ def _posterior(labels: Integers, pool: Beliefs, told: Told) -> Scores:
 
 
 def likeliest_power(labels: Integers, pool: Beliefs, transition: Transition) -> float:
-    """b of a grid that maximises sum_i log sum_k Q_i(k) T[k, y_i], Q_i ∝ P_i^b, over all rows or many random ones.
+    """The b of a grid that maximises sum_i log sum_k Q_i(k) T[k, y_i], Q_i ∝ P_i^b, over all rows or many random ones.
 
     Args:
         labels: (N,) given.
