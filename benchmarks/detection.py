@@ -108,7 +108,7 @@ def by_audit(X: np.ndarray, y: np.ndarray, seed: int) -> Found:
 
     setattr(job, "score", listening)  # noqa: B010 - the module's own name for it
     found = audit(X, y, seed=seed)
-    labels, (training, held_out) = seen["labels"], seen["said"]
+    labels, training, held_out = seen["labels"], seen["trained_on"], seen["said"][0]
     voted = votes(seen["around"], labels, seen["trust"], seen["count"])
     suspicion = {
         "audit": _ranks(found),

@@ -1,6 +1,6 @@
 """Audits of few rows: how many of the wrong labels are counted, and does the interval hold?
 
-    OMP_NUM_THREADS=1 python benchmarks/few_rows.py --packages FILE [--seeds 3] [--table]
+    OMP_NUM_THREADS=1 python benchmarks/few_rows.py --packages FILE [--table]
 
 100 to 800 handwritten digits, 200 to 1500 descriptions of packages (FILE is what `apt-cache dumpavail` prints), and 60
 to 400 rows of Gaussian classes that are easily told apart, with five noises and none. Rows, noises and seeds are fixed
@@ -24,6 +24,7 @@ from antidote_learn import audit
 
 NOISES = ("none", "symmetric:0.1", "symmetric:0.2", "symmetric:0.4", "pair:0.2", "instance:0.2")
 SIZES = {"digits": (100, 200, 400, 800), "text": (200, 600, 1500)}
+SEEDS = (10, 11, 12)  # what the count is made of was chosen with 0, 1 and 100 to 103
 GAUSSIANS = ((60, 4, 3), (150, 4, 3), (150, 50, 3), (400, 50, 5))  # rows, columns, classes
 DISTANCE = 9.0  # of a class from the middle, in standard deviations
 
@@ -78,7 +79,6 @@ def table(records: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--packages", type=Path)
-    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--cache", type=Path, default=Path("runs/detection"), help="where embeddings are kept")
     parser.add_argument("--table", action="store_true", help="print the records as Markdown, run nothing")
     given = parser.parse_args()
@@ -87,7 +87,7 @@ def main() -> None:
     if not given.table:
         whole = {"digits": data_of("digits", given.cache), "text": data_of(f"text:{given.packages}", given.cache)}
         done = {(record["data"], record["noise"], record["seed"]) for record in records}
-        for seed in range(given.seeds):
+        for seed in SEEDS:
             for name, data in samples(whole, seed):
                 for noise in NOISES:
                     if (name, noise, seed) not in done:

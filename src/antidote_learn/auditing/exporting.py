@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,11 @@ def _write_parquet(table: pd.DataFrame, path: Path) -> None:
 
 
 def _write_lines(table: pd.DataFrame, path: Path) -> None:
-    table.to_json(path, orient="records", lines=True, force_ascii=False, double_precision=15)
+    """Every digit of a number, which pandas cuts after the 15th decimal place."""
+    columns = [table[name].tolist() for name in table]
+    with path.open("w", encoding="utf-8") as file:
+        for cells in zip(*columns, strict=True):
+            file.write(json.dumps(dict(zip(table.columns, cells, strict=True)), ensure_ascii=False) + "\n")
 
 
 WRITERS = {".csv": _write_csv, ".parquet": _write_parquet, ".jsonl": _write_lines}

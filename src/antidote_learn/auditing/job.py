@@ -98,8 +98,9 @@ def work(engine: Engine, job: Job, folder: Path) -> Audit:
     scores = score(
         data.labels,
         len(data.classes),
-        said=(evidence.in_training, evidence.held_out),
+        said=(evidence.held_out,),
         around=around,
+        trained_on=evidence.in_training,
         trust=evidence.in_training.of(data.labels),
         told=_told(tell, "scores"),
     )

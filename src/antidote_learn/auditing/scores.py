@@ -17,10 +17,12 @@ MANY = 100  # in all no more than with these
 TINY = 1e-12  # of classes that a row does not keep
 POWERS = np.geomspace(1.0, 4.0, 9)  # by how much what is pooled can be too cautious
 ENOUGH = 2**24  # probabilities that are looked at to tell it
+SLACK = 1e-3  # of a log likelihood: less is no reason for a larger power
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Told = Callable[[int, int], None]
+Source = Callable[[slice], Floats]  # (B, K) of some rows
 
 
 def _nobody(done: int, total: int) -> None:
@@ -59,32 +61,35 @@ def score(
     *,
     said: Sequence[Beliefs] = (),
     around: Integers | None = None,
+    trained_on: Beliefs | None = None,
     trust: Floats | None = None,
     told: Told = _nobody,
 ) -> Scores:
     """Pools what is said of every row, and corrects it for how classes are mistaken for one another.
 
     P_i ∝ exp(mean of log(S_i + 1e-4)) over the sources S (1e-2 / K with K > 100 classes); R_i(k) ∝ P_i(k)^b T[k, y_i].
-    What is pooled is too cautious, the more so the fewer rows there are: b >= 1 makes the given labels likeliest.
-    Neighbours, where they are given, are a source, and vote twice: with their labels, then with what is believed of
-    them.
+    What is pooled is too cautious, the more so the fewer rows there are: b >= 1 makes the given labels likeliest. T and
+    b are judged by the sources that did not see a row's own label: those that did are surest of rows that are labelled
+    rightly. Neighbours, where they are given, are a source, and vote twice: with their labels, then with what is
+    believed of them.
 
     Args:
         labels: (N,) given.
         count: K.
-        said: Sources: held-out predictions, predictions in training.
+        said: Sources: held-out predictions.
         around: (N, m) the nearest rows.
+        trained_on: A source that saw the row's label: predictions in training.
         trust: (N,) how far the neighbours' labels are believed at first; None goes by their own neighbours.
         told: Called with (rows done, N) in each of the two or four passes over the rows.
     """
-    others = [source.dense for source in said]
+    held_out, seen = [source.dense for source in said], [] if trained_on is None else [trained_on.dense]
     if around is None:
-        return _posterior(labels, _pooled(labels, count, others, told), told)
+        return _posterior(labels, *_pooled(labels, count, held_out, seen, told), told)
     weights = _agreement(labels, around, count) if trust is None else trust
-    pool = _pooled(labels, count, [*others, lambda rows: votes(around[rows], labels, weights, count)], told)
-    first = _posterior(labels, pool, told).posterior
-    pool = _pooled(labels, count, [*others, lambda rows: second_votes(around[rows], first)], told)
-    return _posterior(labels, pool, told)
+    voted = [*held_out, lambda rows: votes(around[rows], labels, weights, count)]
+    first = _posterior(labels, *_pooled(labels, count, voted, seen, told), told).posterior
+    voted = [*held_out, lambda rows: second_votes(around[rows], first)]
+    return _posterior(labels, *_pooled(labels, count, voted, seen, told), told)
 
 
 def _agreement(labels: Integers, around: Integers, count: int) -> Floats:
@@ -94,20 +99,25 @@ def _agreement(labels: Integers, around: Integers, count: int) -> Floats:
     return share
 
 
-def _pooled(labels: Integers, count: int, sources: Sequence[Callable[[slice], Floats]], told: Told) -> Beliefs:
-    """The geometric mean of the sources."""
+def _pooled(
+    labels: Integers, count: int, held_out: Sequence[Source], seen: Sequence[Source], told: Told
+) -> tuple[Beliefs, Beliefs]:
+    """The geometric means of all sources, and of those that did not see a row's label."""
     pool, floor = Beliefs.blank(len(labels), count), FLOOR * min(1.0, MANY / count)
+    judge = Beliefs.blank(len(labels), count) if seen else pool
     for rows in blocks(len(labels), count):
-        logs = [np.log(source(rows) + floor) for source in sources]
+        logs = [np.log(source(rows) + floor) for source in (*held_out, *seen)]
         pool.put(rows, _normalised(np.mean(logs, axis=0)), labels[rows])
+        if seen:
+            judge.put(rows, _normalised(np.mean(logs[: len(held_out)], axis=0)), labels[rows])
         told(rows.stop, len(labels))
-    return pool
+    return pool, judge
 
 
-def _posterior(labels: Integers, pool: Beliefs, told: Told) -> Scores:
-    predicted, confidence = pool.classes[:, 0].astype(np.int64), pool.probs[:, 0].astype(np.float64)
+def _posterior(labels: Integers, pool: Beliefs, judge: Beliefs, told: Told) -> Scores:
+    predicted, confidence = judge.classes[:, 0].astype(np.int64), judge.probs[:, 0].astype(np.float64)
     transition = estimate_transition(predicted, confidence, labels, pool.count)
-    power = likeliest_power(labels, pool, transition)
+    power = likeliest_power(labels, judge, transition)
     posterior, log_odds = Beliefs.blank(len(labels), pool.count), np.empty(len(labels))
     for rows in blocks(len(labels), pool.count):
         given = labels[rows]
@@ -119,7 +129,7 @@ def _posterior(labels: Integers, pool: Beliefs, told: Told) -> Scores:
 
 
 def likeliest_power(labels: Integers, pool: Beliefs, transition: Transition) -> float:
-    """The b of a grid that maximises sum_i log sum_k Q_i(k) T[k, y_i], Q_i ∝ P_i^b, over all rows or many random ones.
+    """The least b of a grid that maximises sum_i log sum_k Q_i(k) T[k, y_i], Q_i ∝ P_i^b, over all rows or many.
 
     Args:
         labels: (N,) given.
@@ -132,7 +142,7 @@ def likeliest_power(labels: Integers, pool: Beliefs, transition: Transition) -> 
         rows = looked_at[part]
         logs, towards = _logs(pool, rows), transition.towards(labels[rows])
         likelihoods += [np.log((_normalised(b * logs) * towards).sum(axis=1)).sum() for b in POWERS]
-    return float(POWERS[likelihoods.argmax()])
+    return float(POWERS[np.argmax(likelihoods >= likelihoods.max() - SLACK)])
 
 
 def _logs(pool: Beliefs, rows: Integers | slice) -> Floats:
