@@ -1,6 +1,6 @@
 """The default of `antidote train`, an estimated noise rate, beside the true rate and cross-entropy.
 
-    python benchmarks/rates.py digits|breast-cancer|fashion-mnist|cifar10|cifar10-estimates [--runs FOLDER]
+    python benchmarks/rates.py digits|breast-cancer|fashion-mnist|cifar10-estimates [--runs FOLDER]
 
 The collected records are written to benchmarks/rates-GRID.json after every cell; a cell that is in it, or whose runs
 are finished under FOLDER, is never run again, and `--table` prints them as Markdown. Seeds, noises and epochs are fixed
@@ -42,11 +42,6 @@ GRIDS: dict[str, dict[str, Any]] = {
         "seeds": range(2),
         "options": {"subset": 10_000, "epochs": 1, "model": "cnn8:width=0.25", "augment": False},
         "methods": ("estimated",),
-    },
-    "cifar10": {
-        "noises": ("symmetric:0.4", "human:worse", "none"),
-        "seeds": range(2),
-        "options": {"subset": 10_000, "epochs": 25, "model": "cnn8:width=0.25", "augment": False},
     },
 }  # fmt: skip
 METHODS = {"estimated": "antidote", "true": "antidote:noise_rate=injected", "ce": "ce"}

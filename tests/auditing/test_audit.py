@@ -6,7 +6,7 @@ import pytest
 from sklearn.datasets import load_digits, load_iris
 from sklearn.metrics import average_precision_score
 
-from antidote_learn import Audit, audit, inject
+from antidote_learn import Audit, audit, inject, train
 from antidote_learn.auditing.features import compared, with_audit_features
 from antidote_learn.data.prepared import prepare
 from antidote_learn.data.tabular import from_arrays
@@ -40,6 +40,18 @@ def test_clean_digits_are_left_alone():
     assert found.estimated_errors <= 3
     assert found.interval[0] == 0
     assert found.interval[1] <= 10
+
+
+@pytest.mark.parametrize("noise", ["symmetric:0.1", "pair:0.2"])
+def test_errors_among_few_rows_are_counted(noise):
+    """150 rows of three classes that are easily told apart: the surest ones hold next to none of the errors."""
+    rng = np.random.default_rng(1)
+    truth, centres = np.arange(150) % 3, rng.normal(size=(3, 50))
+    X = 9.0 * (centres / np.linalg.norm(centres, axis=1, keepdims=True))[truth] + rng.normal(size=(150, 50))
+    given = inject(truth, noise, X=X, seed=1).labels
+    found, wrong = audit(X.astype(np.float32), given, seed=1), int((given != truth).sum())
+    assert found.estimated_errors == pytest.approx(wrong, rel=0.2)
+    assert (given != truth)[found.table["index"][found.table["is_label_issue"]]].mean() > 0.95
 
 
 def test_pairs_show_which_class_is_mistaken_for_which():
@@ -85,6 +97,15 @@ def test_identical_are_rows_that_were_given_alike_not_those_that_are_encoded_ali
     for table, expected in ((frame, set()), (twins, {42, 43})):
         found = audit(table, labels, text=["text"], encoder=encoder, epochs=1).table
         assert set(found.loc[found["reason"].str.contains("identical"), "index"]) == expected
+
+
+def test_notes_on_the_data_are_kept_with_the_results(tmp_path):
+    """Where nobody listened, as with --quiet, they can be read afterwards."""
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    X.assign(kind=y).to_csv(tmp_path / "iris.csv")
+    expected = ["column 'Unnamed: 0' counts the rows and was left out"]
+    assert audit(tmp_path / "iris.csv", label="kind", epochs=1).summary["notes"] == expected
+    assert train(tmp_path / "iris.csv", label="kind", epochs=1, out=tmp_path / "run").summary["notes"] == expected
 
 
 def test_the_same_seed_gives_the_same_table_and_another_one_another():

@@ -69,7 +69,7 @@ def test_a_folder_of_images_is_embedded_by_default(folder, tmp_path):
     assert done.code == 0, done.err
     printed = json.loads(done.out)
     assert printed["encoder"] == VISION
-    assert printed["features"] == f"images of 32 x 32 pixels, embedded by {VISION}"
+    assert printed["features"] == f"images read at 32 x 32 pixels, embedded by {VISION}"
     issues = pd.read_csv(tmp_path / "audit" / "issues.csv")
     assert set(issues["file"][:2]) == {"lying/00.png", "upright/00.png"}
     assert json.loads((tmp_path / "audit" / "spec.json").read_text())["audit"]["encoder"] == VISION

@@ -187,6 +187,7 @@ def audit(
             "encoder": None if used is None else used.name,
             "features": described(given, used),
             "advice": advice,
+            "notes": list(given.notes),
             "out": None if out is None else str(Path(out).absolute()),
         },
         cut={"max_flagged": max_flagged, "fdr": fdr},

@@ -93,7 +93,7 @@ def described(data: Prepared, encoder: Encoder | None) -> str:
         names = [f"{column.name} ({text if column.kind == 'text' else column.kind})" for column in encoding.columns]
         return f"columns {listed(names)}"
     how = f"embedded by {encoder.name}" if encoder else "by networks trained from scratch"
-    return f"images of {encoding.shape[1]} x {encoding.shape[2]} pixels, {how}"
+    return f"images read at {encoding.shape[1]} x {encoding.shape[2]} pixels, {how}"
 
 
 def parts(count: int, size: int = READ) -> list[NDArray[np.int64]]:

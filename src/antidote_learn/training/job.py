@@ -203,6 +203,7 @@ def summary(job: Job, progress: Progress, rate: dict[str, Any] | None) -> dict[s
         "accuracy": accuracy,
         "test": "held out" if data.held_out else "given",
         "samples": len(data.labels),
+        "notes": list(data.notes),
         "epochs": progress.epoch,
         "seconds": sum(record["seconds"] for record in progress.records) + (rate or {}).get("seconds", 0.0),
         "out": str(job.folder),
