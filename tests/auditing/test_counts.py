@@ -111,3 +111,17 @@ def test_identical_rows_with_other_labels_are_named():
     assert "identical to row 9 (b), 11 (b) with another label" in reasons[5]
     assert "identical to row 5 (a) with another label" in reasons[9]
     assert not reasons.drop([5, 9, 11]).str.contains("identical").any()
+
+
+def test_reasons_call_nothing_sure():
+    labels, scores = scored()
+    rows = Rows(labels, ("a", "b", "c", "d"), np.arange(400), None, None, {})
+    table = issues_table(rows, scores, scores.quality < 0.5)
+    bad = table[table["is_label_issue"]]
+    assert (bad["label_quality"] < 0.001).any()
+    assert not bad["reason"].str.contains(r"\((?:0|100)%\)").any()
+    said = bad["reason"].str.extract(r"\(([<>]?)(\d+)%\) fits better than the given label \(([<>]?)(\d+)%\)")
+    assert said.loc[bad["label_quality"] < 0.005, [2, 3]].drop_duplicates().to_numpy().tolist() == [["<", "1"]]
+    assert said.loc[bad["predicted_probability"] >= 0.995, [0, 1]].drop_duplicates().to_numpy().tolist() == [
+        [">", "99"]
+    ]

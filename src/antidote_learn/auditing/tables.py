@@ -76,13 +76,17 @@ def reasons(rows: Rows, scores: Scores) -> list[str]:
         if likely == given:
             parts.append("the given label fits best" if quality[i] >= 0.5 else "no label fits well")
         else:
-            parts.append(
-                f"{rows.classes[likely]!s} ({best[i]:.0%}) fits better than the given label ({quality[i]:.0%})"
-            )
+            how = f"({_percent(best[i])}) fits better than the given label ({_percent(quality[i])})"
+            parts.append(f"{rows.classes[likely]!s} {how}")
         if near is not None and rows.around is not None:
             parts.append(f"{near[i]} of the {rows.around.shape[1]} nearest rows are labelled {rows.classes[likely]!s}")
         words.append("; ".join(parts))
     return words
+
+
+def _percent(share: float) -> str:
+    """Nothing is sure."""
+    return "<1%" if share < 0.005 else ">99%" if share >= 0.995 else f"{share:.0%}"
 
 
 def _twins(rows: Rows) -> dict[int, str]:
