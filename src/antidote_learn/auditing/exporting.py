@@ -58,11 +58,10 @@ def _write_parquet(table: pd.DataFrame, path: Path) -> None:
 
 
 def _write_lines(table: pd.DataFrame, path: Path) -> None:
-    """Every digit of a number, which pandas cuts after the 15th decimal place."""
-    columns = [table[name].tolist() for name in table]
+    """Every digit of a number, which pandas cuts after the 15th decimal place; what is missing is null."""
+    cells = table.astype(object).where(table.notna(), None)
     with path.open("w", encoding="utf-8") as file:
-        for cells in zip(*columns, strict=True):
-            file.write(json.dumps(dict(zip(table.columns, cells, strict=True)), ensure_ascii=False) + "\n")
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in cells.to_dict("records"))
 
 
 WRITERS = {".csv": _write_csv, ".parquet": _write_parquet, ".jsonl": _write_lines}
