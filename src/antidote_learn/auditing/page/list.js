@@ -9,7 +9,7 @@ let current = 0; // position in view
 const drawnRows = new Map(); // position in view -> element
 
 function percent(thousandths) {
-  return thousandths > 0 && thousandths < 10 ? "<1 %" : Math.round(thousandths / 10) + " %";
+  return thousandths < 5 ? "<1 %" : thousandths >= 995 ? ">99 %" : Math.round(thousandths / 10) + " %";
 }
 
 function picture(row, className) {
