@@ -4,7 +4,7 @@
 
 100 to 800 handwritten digits, 200 to 1500 descriptions of packages (FILE is what `apt-cache dumpavail` prints), and 60
 to 400 rows of Gaussian classes that are easily told apart, with five noises and none. Rows, noises and seeds are fixed
-here, before any result; records go to benchmarks/few_rows.json.
+here, before any result of theirs; records go to benchmarks/few_rows.json.
 """
 
 from __future__ import annotations

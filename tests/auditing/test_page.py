@@ -72,6 +72,9 @@ def test_a_review_by_keyboard_alone(opened):
     flagged = found.table[found.table["is_label_issue"]].reset_index(drop=True)
     page = opened(found)
     likeliest = found.posterior.beliefs.classes[flagged["index"]]
+    shares = page.run("return [...document.querySelectorAll('.quality, .share')].map((one) => one.textContent)")
+    assert "<1 %" in shares
+    assert not {"0 %", "100 %"} & set(shares)  # nothing is sure
 
     page.keys("a", "\ue007", "k", "3", "d", "1", "\ue015", "a", "2", "k", "d")  # Enter, an arrow down among them
     rows = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10]
