@@ -14,7 +14,7 @@ from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.core.rates import doubt, rate_of_predictions
 from antidote_learn.methods.base import Method
 from antidote_learn.methods.single import Single
-from antidote_learn.training.checkpoint import read_json, write_json
+from antidote_learn.training.checkpoint import read_json, write_sealed
 from antidote_learn.training.evaluate import outputs
 from antidote_learn.training.loop import Progress, Stage, Trainer
 
@@ -29,8 +29,9 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
     """
     result = folder / "noise_rate.json"
     if result.exists():
-        found: dict[str, Any] = read_json(result)
-        return found
+        return read_json(
+            result, {"rate": float, "low": float, "high": float, "seconds": (int, float), "warnings": list}
+        )
     data, seed = trainer.data, trainer.settings.seed
     count = min(trainer.samples, MOST_SAMPLES)
     index = np.random.default_rng([seed, 4]).permutation(trainer.samples)[:count]
@@ -55,7 +56,7 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
         "seconds": sum(seconds for _, seconds in judged),
     }
     if trainer.engine.rank == 0:
-        write_json(result, record)
+        write_sealed(result, record)
         for file in files:
             file.unlink(missing_ok=True)
     trainer.engine.barrier()
