@@ -30,7 +30,7 @@ from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.data.loaders import Preparation
 from antidote_learn.data.prepared import Prepared, prepare
 from antidote_learn.estimators.devices import engine_on
-from antidote_learn.estimators.labels import Floats, Integers, issues, measured, numbered, too_few
+from antidote_learn.estimators.labels import Floats, Integers, issues, measured, numbered
 from antidote_learn.methods.single import Single
 from antidote_learn.models import check_model
 from antidote_learn.nn.antidote import AntidoteLoss
@@ -183,8 +183,6 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The share of wrong labels to reckon with, and doubts about it."""
         if self.noise_rate != "auto":
             return float(self.noise_rate), []
-        if doubt := too_few(trainer.data.labels, len(self.classes_)):
-            return 0.0, [doubt]
         estimate = estimated_rate(trainer, folder)
         return float(estimate["rate"]), estimate["warnings"]
 
