@@ -12,8 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from antidote_learn.auditing.decisions import Change
-from antidote_learn.data.labels import label_words, names_of
+from antidote_learn.auditing.decisions import Change, Decisions, checked
+from antidote_learn.data.labels import class_names, label_words, names_of
 from antidote_learn.data.tabular import SEPARATORS, about, label_columns, read_frame, read_npz
 
 
@@ -132,6 +132,15 @@ EDITORS: dict[str, Callable[[Path, str | None], Editor]] = {
     ".parquet": ParquetFile,
     ".npz": ArraysFile,
 }
+
+
+def review_of_file(
+    given: pd.DataFrame, source: Path, suffix: str, label: str | None
+) -> tuple[Editor, Decisions]:
+    """The file, and what is to change in it; ValueError where the decisions do not fit."""
+    edited = EDITORS[suffix](source, label)
+    with about(source):
+        return edited, checked(given, edited.words, class_names({*edited.spelled}))
 
 
 def _labelled(path: Path, label: str | None) -> tuple[pd.DataFrame, list[str]]:
