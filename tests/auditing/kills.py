@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import functools
 import hashlib
 import io
 import json
@@ -119,14 +120,11 @@ def _differences(wanted: Tree, found: Tree) -> list[str]:
     return sorted(name for name in {*wanted, *found} if wanted.get(name, 0) != found.get(name, 0))
 
 
-def kill_randomly(
-    folder: Path, words: Sequence[str], start: Callable[[Path], Any], *, kills: int, seed: int, sign: str
-) -> Counter[str]:
+def kill_randomly(folder: Path, start: Callable[[Path], Any], *, kills: int, seed: int, sign: str) -> Counter[str]:
     """How often a command, killed at random moments and given again, ended as one that was not.
 
     Args:
         folder: The command's current directory; copies of it are worked on.
-        words: Of the command, for the second time.
         start: Starts the command in a folder: what it returns has ``kill`` and ``wait``.
         kills: How many.
         seed: Of the moments.
@@ -140,7 +138,8 @@ def kill_randomly(
         for _ in range(kills):
             _timed(folder, work, start, sign, rng.uniform(0, 1.2 * lasts))
             whole = "before" if tree(work) == tree(folder) else "after" if tree(work) == after else "between"
-            code = start(work).wait()
+            again = start(work).wait()
+            code = getattr(again, "code", again)
             ends[f"killed {whole}, given again: {'identical' if tree(work) == after else 'OTHER'}, code {code}"] += 1
     return ends
 
@@ -165,7 +164,9 @@ def main(kills: int) -> None:
     with tempfile.TemporaryDirectory() as room:
         images, table = make_images(Path(room, "images", "data"), 300).parent, Path(room, "table")
         table.mkdir()
-        (table / "data.csv").write_text("x,label\n" + "".join(f"{at},{('cat', 'dog')[at % 2]}\n" for at in range(20000)))
+        (table / "data.csv").write_text(
+            "x,label\n" + "".join(f"{at},{('cat', 'dog')[at % 2]}\n" for at in range(20000))
+        )
         lines = [f"{at},cat,{('drop,', 'relabel,dog')[at % 2]}" for at in range(150)]
         write_decisions(images / "decisions.csv", images / "data", lines)
         lines = [f"{at},cat,{('drop,', 'relabel,dog')[at // 2 % 2]}" for at in range(0, 10000, 2)]
@@ -177,12 +178,13 @@ def main(kills: int) -> None:
             (table, "data.csv", ".data-corrected.csv.changes.jsonl.applying", ()),
         ):
             words = ["apply", "decisions.csv", data, *options]
-            ends = kill_randomly(folder, words, lambda work, words=words: _python(work, words), kills=kills, seed=0, sign=sign)
+            start = functools.partial(_python, words)
+            ends = kill_randomly(folder, start, kills=kills, seed=0, sign=sign)
             for end, number in sorted(ends.items()):
-                print(f"{' '.join(words)}: {end}: {number}")
+                sys.stdout.write(f"{' '.join(words)}: {end}: {number}\n")
 
 
-def _python(work: Path, words: Sequence[str]) -> "subprocess.Popen[bytes]":
+def _python(words: Sequence[str], work: Path) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "antidote_learn", *words]
     return subprocess.Popen(command, cwd=work, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 

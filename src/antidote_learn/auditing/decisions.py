@@ -67,13 +67,13 @@ def data_hash(decisions: pd.DataFrame) -> str | None:
             f"the decisions must have one digest in column {HASH!r}, of the data that was audited; received "
             f"{listed(found)}: export them again, and apply each export by itself"
         )
-    return found[0]
+    return str(found[0])
 
 
 def decisions_hash(decisions: pd.DataFrame) -> str:
     """SHA-256 of what was decided."""
     cells = decisions[[*COLUMNS]].to_csv(index=False, lineterminator="\n")
-    return hashlib.sha256(cells.encode(errors="surrogateescape")).hexdigest()
+    return hashlib.sha256(cells.encode(errors="surrogatepass")).hexdigest()
 
 
 def checked(
@@ -121,9 +121,10 @@ def _rows(index: pd.Series[str], count: int) -> list[int]:
             f"the decisions are of other data: there is no row {beyond[0]} here, rows are 0 ... {count - 1}; give the "
             "data that was audited"
         )
-    if len({*rows}) < len(rows):
-        twice = next(row for at, row in enumerate(rows) if row in rows[:at])
-        raise ValueError(f"row {twice} is decided twice: leave one of the decisions in")
+    numbers = pd.Series(rows, dtype="int64")
+    twice = numbers[numbers.duplicated()]
+    if len(twice):
+        raise ValueError(f"row {twice.iloc[0]} is decided twice: leave one of the decisions in")
     return rows
 
 

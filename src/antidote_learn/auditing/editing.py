@@ -134,9 +134,7 @@ EDITORS: dict[str, Callable[[Path, str | None], Editor]] = {
 }
 
 
-def review_of_file(
-    given: pd.DataFrame, source: Path, suffix: str, label: str | None
-) -> tuple[Editor, Decisions]:
+def review_of_file(given: pd.DataFrame, source: Path, suffix: str, label: str | None) -> tuple[Editor, Decisions]:
     """The file, and what is to change in it; ValueError where the decisions do not fit."""
     edited = EDITORS[suffix](source, label)
     with about(source):

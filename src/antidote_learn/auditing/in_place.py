@@ -12,8 +12,9 @@ import pandas as pd
 
 from antidote_learn.auditing.contents import content_hash, folder_hash, image_hashes
 from antidote_learn.auditing.decisions import HASH, data_hash, decisions_hash
+from antidote_learn.auditing.disk import sync_file
 from antidote_learn.auditing.editing import review_of_file
-from antidote_learn.auditing.journals import Plan, carry_out, sync_file, working_room
+from antidote_learn.auditing.journals import Plan, carry_out, working_room
 from antidote_learn.auditing.logs import (
     Application,
     Applied,
@@ -124,6 +125,8 @@ def _change_folder(
         return done
     moves = planned(images, found.changes, in_place=True)
     root, hashes = image_hashes(source)
+    if folder_hash(hashes) != data_hash(given):
+        raise ValueError(f"{source.name} was changed by another program just now: nothing was written")
     new = {moves.names[row]: str(name) for row, name in moves.new.items()}
     below = PurePosixPath(root.relative_to(source).as_posix())
     renames = tuple((str(below / old), str(below / name)) for old, name in new.items())

@@ -12,19 +12,19 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from antidote_learn.auditing.disk import clear_room, lock_room, move_file, remove_empty, sync_folders
 from antidote_learn.auditing.logs import SUFFIX
 from antidote_learn.auditing.moving import check_inside
-from antidote_learn.training.checkpoint import FolderInUse, digest, read_json, write_json
+from antidote_learn.training.checkpoint import digest, read_json, write_json
 
 ROOM = ".applying"  # how the name of a room ends
 JOURNAL = "journal.json"
 FORMAT = 1  # of the journal
-ATTEMPTS = 100  # to enter a room that others have just left
 
 
 @dataclass(frozen=True)
@@ -80,58 +80,14 @@ def working_room(beside: Path) -> Iterator[Room]:
         OSError: What the journal says cannot be finished.
     """
     room = room_of(beside)
-    with _lock_room(room):
+    with lock_room(room):
         finished = _finish_journal(room)
-        _clear(room)
+        clear_room(room)
         try:
             yield Room(room, finished)
         finally:
             if not os.path.lexists(room / JOURNAL):
                 shutil.rmtree(room, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _lock_room(room: Path) -> Iterator[None]:
-    """An OS lock on the room, which a kill does not leave behind; the room is made where there is none."""
-    for _ in range(ATTEMPTS):
-        with contextlib.suppress(FileExistsError):
-            room.mkdir(mode=0o700)
-        if room.is_symlink() or not room.is_dir():
-            raise ValueError(f"{room} is in the way, which is no folder: remove it")
-        if os.name == "nt":  # a folder cannot be locked there
-            yield
-            return
-        try:
-            handle = os.open(room, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            continue
-        try:
-            _lock_handle(handle, room)
-            if os.path.lexists(room) and os.path.samestat(os.fstat(handle), os.lstat(room)):
-                yield
-                return
-        finally:
-            os.close(handle)
-    raise FolderInUse(f"{room.parent} is in use by another process: wait for it")
-
-
-def _lock_handle(handle: int, room: Path) -> None:
-    import fcntl
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise FolderInUse(f"another process applies decisions in {room.parent}: wait for it") from error
-    except OSError:
-        pass  # network file systems do not lock folders
-
-
-def _clear(room: Path) -> None:
-    for path in room.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
 
 
 def carry_out(room: Path, plan: Plan) -> None:
@@ -176,42 +132,17 @@ def _move_all(base: Path, plan: Plan) -> None:
     if plan.expected and (digest(base / name) == plan.expected) != os.path.lexists(base / new):
         raise Overtaken(f"{base / name} was changed by another program: nothing is written over it")
     for old, moved_to in plan.moves:
-        _move(base / old, base / moved_to)
-
-
-def _move(old: Path, new: Path) -> None:
-    """A move that may have been made already, in whole or in part."""
-    if not os.path.lexists(new):
-        new.parent.mkdir(parents=True, exist_ok=True)
-        place_file(old, new)
-    elif os.path.lexists(old):
-        if not os.path.samestat(os.lstat(old), os.lstat(new)):
-            raise FileExistsError(f"{old} cannot be moved, {new} is in the way: move one of them elsewhere")
-        old.unlink()
-
-
-def place_file(old: Path, new: Path) -> None:
-    """Renames a file, never over another one, whenever that appears."""
-    try:
-        os.link(old, new, follow_symlinks=False)
-    except (FileExistsError, FileNotFoundError):
-        raise
-    except (OSError, NotImplementedError):  # a file system without links
-        if os.path.lexists(new):
-            raise FileExistsError(f"{new} exists already: nothing is written over it") from None
-        os.rename(old, new)
-    else:
-        os.unlink(old)
+        move_file(base / old, base / moved_to)
 
 
 def _take_back(base: Path, plan: Plan) -> None:
     for old, new in reversed(plan.moves):
         if os.path.lexists(base / new) and not os.path.lexists(base / old):
-            _move(base / new, base / old)
+            move_file(base / new, base / old)
         elif os.path.lexists(base / new) and os.path.samestat(os.lstat(base / old), os.lstat(base / new)):
             os.unlink(base / new)
     if plan.kind == "apply":
-        _remove_empty(base, plan.folders)
+        remove_empty(base, plan.folders)
 
 
 def _replace_all(room: Path, plan: Plan) -> None:
@@ -222,32 +153,9 @@ def _replace_all(room: Path, plan: Plan) -> None:
         if os.path.lexists(base / new):
             os.replace(base / new, base / name)
     if plan.kind == "undo":
-        _remove_empty(base, plan.folders)
+        remove_empty(base, plan.folders)
     sync_folders([base])
     (room / JOURNAL).unlink()
-
-
-def _remove_empty(base: Path, folders: Iterable[str]) -> None:
-    for name in sorted(folders, key=len, reverse=True):
-        with contextlib.suppress(OSError):
-            (base / name).rmdir()
-
-
-def sync_folders(folders: Iterable[Path]) -> None:
-    """Has the disk keep the names in these folders."""
-    for folder in folders if os.name != "nt" else ():
-        if folder.is_dir():
-            handle = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-
-
-def sync_file(path: Path) -> None:
-    """Has the disk keep a file's bytes."""
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())
 
 
 def check_plan(room: Path, plan: Plan) -> None:
@@ -263,7 +171,12 @@ def check_plan(room: Path, plan: Plan) -> None:
         parts += [name for pair in plan.moves for name in pair]
     last = plan.replaced[-1][1] if plan.replaced else None
     others = [name for _, name in plan.replaced if name not in (log, data)]
-    if plan.kind not in ("apply", "undo") or last != log or others or not all(part.startswith(hidden) for part in parts):
+    if (
+        plan.kind not in ("apply", "undo")
+        or last != log
+        or others
+        or not all(part.startswith(hidden) for part in parts)
+    ):
         raise ValueError("it names files that are none of its business")
 
 

@@ -104,7 +104,9 @@ def apply(
         done = apply_decisions(decisions, data, label=label, out=out, in_place=in_place)
     counts = f"{done.relabelled} labels changed, {done.dropped} rows dropped, {done.kept} kept as they were"
     typer.echo(f"already applied: {counts}" if done.already else counts)
-    typer.echo(f"corrected data: {done.out}\nevery change: {done.log}", err=True)
+    typer.echo(f"corrected data: {done.out}", err=True)
+    if done.log.exists():
+        typer.echo(f"every change: {done.log}", err=True)
 
 
 def _undo(log: Path) -> None:
