@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from antidote_learn import apply_decisions, audit, undo_decisions
+from antidote_learn.auditing.contents import content_hash
 from antidote_learn.data.opening import open_inputs
 from tests.auditing.kills import make_images, tree, write_decisions
 from tests.commands import antidote
@@ -183,6 +184,18 @@ def test_decisions_that_change_nothing_leave_the_file_to_the_byte(tmp_path):
     assert apply_decisions(decisions, data, in_place=True).kept == 1
     decisions.unlink()
     assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
+def test_the_log_tells_the_rows_that_were_dropped(name, tmp_path):
+    data = make_data(tmp_path, name)
+    before = content_hash(data)
+    done = apply_decisions(write_decisions(tmp_path / "decisions.csv", data, LINES), data, in_place=True)
+    first, dropped, relabelled = (json.loads(line) for line in done.log.read_text().splitlines())
+    assert (first["data_hash"], first["new_data_hash"]) == (before, content_hash(data))
+    assert dropped == {"index": 0, "given_label": "cat", "new_label": None, "row": ["1.5", "cat"]}
+    assert relabelled == {"index": 1, "given_label": "cat", "new_label": "dog"}
+    assert hashlib.sha256((tmp_path / first["backup"]).read_bytes()).hexdigest() == before
 
 
 def test_what_is_kept_for_undoing_is_not_read_as_data(tmp_path):

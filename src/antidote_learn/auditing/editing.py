@@ -32,6 +32,10 @@ class Editor(Protocol):
         """Writes it with the changes."""
         ...
 
+    def cells(self, row: int) -> list[str]:
+        """A row as text, for people to read in the log; none of arrays."""
+        ...
+
 
 class TableFile:
     """A .csv or .tsv file, or one of these that is compressed; every other cell is kept as it is written.
@@ -44,7 +48,8 @@ class TableFile:
     def __init__(self, path: Path, label: str | None) -> None:
         frame, columns = _labelled(path, label)
         ending = next(end for end in SEPARATORS if path.name.lower().endswith(end))
-        self._form: dict[str, Any] = {"sep": SEPARATORS[ending], "compression": "gzip" if "gz" in ending else None}
+        packed = {"method": "gzip", "mtime": 0} if "gz" in ending else None  # the same bytes at any time
+        self._form: dict[str, Any] = {"sep": SEPARATORS[ending], "compression": packed}
         rows = pd.read_csv(
             path, dtype="str", na_filter=False, index_col=False, header=None, skipinitialspace=True, **self._form
         )
@@ -63,6 +68,10 @@ class TableFile:
                 cells.iat[change.index, self._at] = self.spelled[change.new_label]
         kept = cells[_kept(changes, len(cells))]
         pd.concat([self._header, kept]).to_csv(path, index=False, header=False, **self._form)
+
+    def cells(self, row: int) -> list[str]:
+        """See `Editor.cells`."""
+        return [str(cell) for cell in self._cells.iloc[row]]
 
 
 class ParquetFile:
@@ -90,6 +99,10 @@ class ParquetFile:
         field = self._table.schema.field(at)
         table = self._table.set_column(at, field, pa.array(values, type=field.type))
         parquet.write_table(table.filter(pa.array(_kept(changes, len(values)))), path)
+
+    def cells(self, row: int) -> list[str]:
+        """See `Editor.cells`."""
+        return [str(column[row].as_py()) for column in self._table.columns]
 
 
 class ArraysFile:
@@ -125,6 +138,10 @@ class ArraysFile:
         }
         with open(path, "wb") as file:
             np.savez(file, **written)
+
+    def cells(self, row: int) -> list[str]:
+        """See `Editor.cells`."""
+        return []
 
 
 EDITORS: dict[str, Callable[[Path, str | None], Editor]] = {

@@ -7,13 +7,14 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pandas as pd
 
 from antidote_learn.auditing.contents import content_hash, folder_hash, image_hashes
-from antidote_learn.auditing.decisions import HASH, data_hash, decisions_hash
+from antidote_learn.auditing.decisions import HASH, Change, data_hash, decisions_hash
 from antidote_learn.auditing.disk import sync_file
-from antidote_learn.auditing.editing import review_of_file
+from antidote_learn.auditing.editing import Editor, review_of_file
 from antidote_learn.auditing.journals import Plan, carry_out, working_room
 from antidote_learn.auditing.logs import (
     Application,
@@ -88,13 +89,19 @@ def _change_file(
             kept=done.kept,
             backup=backup,
             folders=(),
-            changes=tuple(asdict(change) for change in found.changes),
+            changes=tuple(_change_record(change, edited) for change in found.changes),
         )
     )
     write_bytes(room / "log", before + lines)
     replaced = ((f"{room.name}/data", source.name), (f"{room.name}/log", log.name))
     carry_out(room, Plan("apply", moves, replaced, expected=old_hash))
     return done
+
+
+def _change_record(change: Change, edited: Editor) -> dict[str, Any]:
+    """A line of the log; of a row that is dropped it tells the cells, too."""
+    cells = edited.cells(change.index) if change.new_label is None else []
+    return asdict(change) | ({"row": cells} if cells else {})
 
 
 def _backup_name(source: Path, content: str) -> str:

@@ -29,7 +29,8 @@ class Applied:
         out: The corrected data set.
         log: JSON lines, one for each change: ``index`` (in the data as they were), ``given_label``, ``new_label`` (null
             where the row was dropped), and of image files ``file`` and ``new_file``. In place they follow a line with
-            the data's digests before and after; nothing is logged where nothing changes.
+            the data's digests before and after, and tell the cells of a dropped ``row`` of a table; nothing is logged
+            where nothing changes.
         relabelled: How many labels were changed.
         dropped: How many rows were left out.
         kept: How many rows were looked at and stay as they are.
