@@ -225,6 +225,31 @@ def test_a_damaged_log_changes_nothing(line, tmp_path):
     assert tree(tmp_path) == before
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"file": "../mine.png"},
+        {"file": "/tmp/mine.png"},
+        {"new_file": "../decisions.csv"},
+        {"new_file": ""},
+        {"file": None},
+        {"file": "cat/0004.png"},
+        {"new_file": "dog/0001.png"},
+        {"new_file": ".dropped/cat/../../../decisions.csv"},
+    ],
+)
+def test_a_forged_log_undoes_nothing(names, tmp_path):
+    data = make_data(tmp_path, "images")
+    log = apply_decisions(write_decisions(tmp_path / "decisions.csv", data, LINES), data, in_place=True).log
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    lines[1] |= names
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    before = tree(tmp_path)
+    with pytest.raises(ValueError, match=r"nothing is (written|undone)"):
+        undo_decisions(log)
+    assert tree(tmp_path) == before
+
+
 def test_two_at_once(tmp_path):
     data = make_data(tmp_path, "images")
     arguments = ("apply", write_decisions(tmp_path / "decisions.csv", data, LINES), data, "--in-place")

@@ -25,7 +25,7 @@ from antidote_learn.auditing.logs import (
     outcome,
     read_log,
 )
-from antidote_learn.auditing.moving import DROPPED, file_changes, planned, review_of_folder
+from antidote_learn.auditing.moving import file_changes, is_dropped, planned, review_of_folder
 from antidote_learn.training.checkpoint import digest, write_bytes
 
 OTHER_DATA = (
@@ -159,7 +159,7 @@ def _change_folder(
 def renamed_hashes(hashes: dict[str, str], new: dict[str, str]) -> dict[str, str]:
     """Digests by name, when files have new names; those that are dropped are no data any more."""
     names = {old: new.get(old, old) for old in hashes}
-    return {name: hashes[old] for old, name in names.items() if PurePosixPath(name).parts[0] != DROPPED}
+    return {name: hashes[old] for old, name in names.items() if not is_dropped(name)}
 
 
 def _new_folders(base: Path, names: Iterable[str]) -> tuple[str, ...]:

@@ -156,7 +156,9 @@ def _application(record: dict[str, Any], changes: Sequence[dict[str, Any]]) -> A
         raise ValueError("lines are missing")
     known = {field.name: record[field.name] for field in fields(Application)}
     known |= {"folders": tuple(map(str, record["folders"])), "changes": tuple(changes)}
-    for name in ("data_hash", "new_data_hash", "decisions", "backup"):
-        if not isinstance(known[name], str):
-            raise TypeError(f"{name} is no text")
+    kinds: dict[str, type] = dict.fromkeys(("data_hash", "new_data_hash", "decisions", "backup"), str)
+    kinds |= dict.fromkeys(("relabelled", "dropped", "kept"), int)
+    wrong = [name for name, kind in kinds.items() if not isinstance(known[name], kind)]
+    if wrong or not all(isinstance(change, dict) for change in changes):
+        raise TypeError(f"{wrong[0] if wrong else 'a change'} is not what it was")
     return Application(**known)

@@ -67,6 +67,11 @@ def planned(images: Arrays, changes: Sequence[Change], *, in_place: bool) -> Mov
     return Moves(files.root, files.names, new)
 
 
+def is_dropped(name: str) -> bool:
+    """Whether that is where dropped images go."""
+    return name.startswith(f"{DROPPED}/")
+
+
 def check_inside(root: Path, name: str, *, linked: bool) -> None:
     """ValueError for a name that leads out of the folder; ``linked``: through a link, too."""
     parts = PurePosixPath(name).parts

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from antidote_learn.auditing.contents import content_hash, folder_hash, image_hashes
 from antidote_learn.auditing.journals import Plan, carry_out, working_room
 from antidote_learn.auditing.logs import Application, applications, data_of, read_log, undone_text
-from antidote_learn.auditing.moving import DROPPED, check_inside
+from antidote_learn.auditing.moving import check_inside, is_dropped
 from antidote_learn.training.checkpoint import digest, write_bytes
 
 
@@ -91,17 +91,13 @@ def _file_plan(latest: Application, data: Path, room: Path) -> Plan:
 def _folder_plan(latest: Application, data: Path, room: Path) -> Plan:
     """Every file goes back to where it was."""
     root, hashes = image_hashes(data)
-    back = {str(change["new_file"]): str(change["file"]) for change in latest.changes}
+    back = {str(change.get("new_file")): str(change.get("file")) for change in latest.changes}
     for name in (*back, *back.values()):
         check_inside(root, name, linked=True)
-    dropped = {name: digest(root / name) for name in back if _is_dropped(root, name)}
+    dropped = {name: digest(root / name) for name in back if is_dropped(name) and (root / name).is_file()}
     restored = {back.get(name, name): content for name, content in {**hashes, **dropped}.items()}
     if folder_hash(restored) != latest.data_hash:
         raise ValueError(f"images that were moved or dropped in {data} are missing or changed: nothing is undone")
     below = PurePosixPath(root.relative_to(data).as_posix())
     moves = tuple((str(below / name), str(below / old)) for name, old in back.items())
     return Plan("undo", moves, ((f"{room.name}/log", "changes.jsonl"),), folders=latest.folders)
-
-
-def _is_dropped(root: Path, name: str) -> bool:
-    return PurePosixPath(name).parts[0] == DROPPED and (root / name).is_file()
