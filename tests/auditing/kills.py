@@ -128,7 +128,7 @@ def kill_randomly(folder: Path, start: Callable[[Path], Any], *, kills: int, see
         start: Starts the command in a folder: what it returns has ``kill`` and ``wait``.
         kills: How many.
         seed: Of the moments.
-        sign: The name of what appears in the folder when the work begins, from which time is taken.
+        sign: The name of what is in the folder as long as the work lasts.
     """
     rng, ends = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as room:
@@ -136,7 +136,7 @@ def kill_randomly(folder: Path, start: Callable[[Path], Any], *, kills: int, see
         lasts = _timed(folder, work, start, sign, None)
         after = tree(work)
         for _ in range(kills):
-            _timed(folder, work, start, sign, rng.uniform(0, 1.2 * lasts))
+            _timed(folder, work, start, sign, rng.uniform(0, 1.1 * lasts))
             whole = "before" if tree(work) == tree(folder) else "after" if tree(work) == after else "between"
             again = start(work).wait()
             code = getattr(again, "code", again)
@@ -145,18 +145,20 @@ def kill_randomly(folder: Path, start: Callable[[Path], Any], *, kills: int, see
 
 
 def _timed(folder: Path, work: Path, start: Callable[[Path], Any], sign: str, moment: float | None) -> float:
-    """Runs the command in a copy; killed so many seconds after the sign appears, or to the end. How long it took."""
+    """Runs the command in a copy, killed some seconds after the sign appears, or to the end; how long the sign was."""
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(folder, work)
     process, deadline = start(work), time.monotonic() + 60
     while not (work / sign).exists() and time.monotonic() < deadline:
         time.sleep(0.0005)
     began = time.monotonic()
+    while (work / sign).exists() and (moment is None or time.monotonic() < began + moment):
+        time.sleep(0.0005)
+    ended = time.monotonic()
     if moment is not None:
-        time.sleep(moment)
         process.kill()
     process.wait()
-    return time.monotonic() - began
+    return ended - began
 
 
 def main(kills: int) -> None:
