@@ -1,16 +1,18 @@
 """antidote apply, interrupted: killed, stopped, hindered, or with files in its way that it did not make."""
 
 import contextlib
-import hashlib
 import itertools
 import json
 import os
 import signal
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from antidote_learn import apply_decisions, undo_decisions
 from antidote_learn.auditing.journals import working_room
+from antidote_learn.training.checkpoint import write_sealed
 from tests.auditing.kills import kill_everywhere, kill_randomly, make_images, tree, write_decisions
 from tests.auditing.test_in_place import LINES, make_data
 from tests.commands import Command, antidote
@@ -169,10 +171,11 @@ def test_a_file_that_was_edited_after_the_kill_stays_as_it_was_edited(tmp_path, 
 
 
 def forged(**changes):
+    """A journal with the right digest."""
     plan = {"kind": "apply", "moves": [], "replaced": [[".changes.jsonl.applying/log", "changes.jsonl"]]}
-    plan |= {"expected": "", "folders": [], **changes}
-    digest = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
-    return json.dumps({"format": 1, "digest": digest, **plan})
+    with tempfile.TemporaryDirectory() as folder:
+        write_sealed(Path(folder, "journal"), {"format": 1, **plan, "expected": "", "folders": [], **changes})
+        return Path(folder, "journal").read_text()
 
 
 @pytest.mark.parametrize(
@@ -185,6 +188,7 @@ def forged(**changes):
         "null",
         forged()[:-9],
         forged().replace("apply", "undo"),
+        forged(format=2),
         forged(kind="other"),
         forged(moves=[["cat/0002.png", "../out.png"]]),
         forged(moves=[["cat/0002.png", "/tmp/out.png"]]),
@@ -210,7 +214,9 @@ def test_a_damaged_or_forged_journal_changes_nothing(journal, tmp_path):
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"event": "applied", "format": 1}', '{"event": "undone", "format": 1}'])
+@pytest.mark.parametrize(
+    "line", ["{", "[]", "[" * 10**5, '{"event": "applied", "format": 1}', '{"event": "undone", "format": 1}']
+)
 def test_a_damaged_log_changes_nothing(line, tmp_path):
     data = make_data(tmp_path, "data.csv")
     decisions = write_decisions(tmp_path / "decisions.csv", data, LINES)

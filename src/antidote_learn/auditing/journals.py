@@ -8,23 +8,21 @@ finishes what it says.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from antidote_learn.auditing.disk import clear_room, lock_room, move_file, remove_empty, sync_folders
 from antidote_learn.auditing.logs import SUFFIX
 from antidote_learn.auditing.moving import check_inside
-from antidote_learn.training.checkpoint import digest, read_json, write_json
+from antidote_learn.training.checkpoint import digest, read_json, write_sealed
 
 ROOM = ".applying"  # how the name of a room ends
 JOURNAL = "journal.json"
 FORMAT = 1  # of the journal
+HOLDING = {"format": int, "kind": str, "moves": list, "replaced": list, "expected": str, "folders": list}
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,7 @@ def working_room(beside: Path) -> Iterator[Room]:
 def carry_out(room: Path, plan: Plan) -> None:
     """Writes the journal, then does what it says; a move that fails is taken back with all before it."""
     check_plan(room, plan)
-    content: dict[str, Any] = asdict(plan)
-    write_json(room / JOURNAL, {"format": FORMAT, "digest": _plan_hash(content), **content})
+    write_sealed(room / JOURNAL, {"format": FORMAT, **asdict(plan)})
     sync_folders([room, room.parent])
     try:
         _move_all(room.parent, plan)
@@ -180,24 +177,17 @@ def check_plan(room: Path, plan: Plan) -> None:
         raise ValueError("it names files that are none of its business")
 
 
-def _plan_hash(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
 def _read_plan(room: Path) -> Plan:
     """The plan in a journal; ValueError, and nothing changed, where it is damaged."""
     journal = room / JOURNAL
     try:
-        if journal.is_symlink() or not journal.is_file():
-            raise ValueError("it is no file")
-        content = read_json(journal)
-        stored = {name: content[name] for name in ("kind", "moves", "replaced", "expected", "folders")}
-        if content["format"] != FORMAT or content["digest"] != _plan_hash(stored):
-            raise ValueError("its digest is another")
-        moves, replaced = (tuple((str(a), str(b)) for a, b in stored[name]) for name in ("moves", "replaced"))
-        plan = Plan(stored["kind"], moves, replaced, str(stored["expected"]), tuple(map(str, stored["folders"])))
+        content = read_json(journal, holding=HOLDING)
+        if content["format"] != FORMAT:
+            raise ValueError(f"its format is {content['format']!r}, known is {FORMAT}")
+        moves, replaced = (tuple((str(a), str(b)) for a, b in content[name]) for name in ("moves", "replaced"))
+        plan = Plan(content["kind"], moves, replaced, content["expected"], tuple(map(str, content["folders"])))
         check_plan(room, plan)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, TypeError) as error:
         raise ValueError(
             f"the journal of an interrupted change, {journal}, is damaged ({error}): nothing was changed; see which "
             f"files were moved, then delete {room}"

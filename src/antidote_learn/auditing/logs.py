@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from antidote_learn.auditing.decisions import Decisions
+from antidote_learn.training.checkpoint import damage_told
 
 LOG = "changes.jsonl"  # in a folder
 SUFFIX = f".{LOG}"  # beside a file
@@ -131,11 +132,8 @@ def applications(content: bytes, log: Path) -> list[Application]:
 
     Lines that no application claims are of logs of copies, which know no applications.
     """
-    try:
-        records = [json.loads(line) for line in content.decode().splitlines()]
-        return _standing(records)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise ValueError(f"{log} is damaged: move it elsewhere, or restore it ({error})") from error
+    with damage_told(log):
+        return _standing([json.loads(line) for line in content.decode().splitlines()])
 
 
 def _standing(records: Sequence[dict[str, Any]]) -> list[Application]:
