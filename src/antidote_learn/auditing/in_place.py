@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -42,8 +42,9 @@ def apply_in_place(given: pd.DataFrame, source: Path, suffix: str, label: str | 
         history, now = applications(before, log), content_hash(source)
         if now != wanted:
             return _already_applied(given, source, history, now)
-        change = _change_file if suffix else _change_folder
-        return change(room.path, given, source, suffix, label, before)
+        if suffix:
+            return _change_file(room.path, given, source, suffix, label, before)
+        return _change_folder(room.path, given, source, before)
 
 
 def _required_hash(given: pd.DataFrame) -> str:
@@ -70,43 +71,50 @@ def _change_file(
     room: Path, given: pd.DataFrame, source: Path, suffix: str, label: str | None, before: bytes
 ) -> Applied:
     edited, found = review_of_file(given, source, suffix, label)
-    log, done = log_of(source), outcome(found, source, log_of(source))
+    done = outcome(found, source, log_of(source))
     if not found.changes:
         return done
-    old_hash = str(data_hash(given))
     edited.write(room / "data", found.changes)
     shutil.copymode(source, room / "data")
     sync_file(room / "data")
-    backup = _backup_name(source, old_hash)
+    old_hash, new_hash = str(data_hash(given)), digest(room / "data")
+    backup = f".{source.name}.{old_hash[:16]}.backup"  # hidden, so that nobody reads it as data
     moves = _back_up(source, room, backup, old_hash)
-    lines = application_text(
-        Application(
-            data_hash=old_hash,
-            new_data_hash=digest(room / "data"),
-            decisions=decisions_hash(given),
-            relabelled=done.relabelled,
-            dropped=done.dropped,
-            kept=done.kept,
-            backup=backup,
-            folders=(),
-            changes=tuple(_change_record(change, edited) for change in found.changes),
-        )
-    )
-    write_bytes(room / "log", before + lines)
-    replaced = ((f"{room.name}/data", source.name), (f"{room.name}/log", log.name))
+    changes = [_change_record(change, edited) for change in found.changes]
+    write_bytes(room / "log", before + _lines(given, done, new_hash, changes, backup=backup))
+    replaced = ((f"{room.name}/data", source.name), (f"{room.name}/log", done.log.name))
     carry_out(room, Plan("apply", moves, replaced, expected=old_hash))
     return done
+
+
+def _lines(
+    given: pd.DataFrame,
+    done: Applied,
+    new_hash: str,
+    changes: Sequence[Mapping[str, Any]],
+    *,
+    backup: str = "",
+    folders: tuple[str, ...] = (),
+) -> bytes:
+    """What the log will say of this application."""
+    application = Application(
+        data_hash=str(data_hash(given)),
+        new_data_hash=new_hash,
+        decisions=decisions_hash(given),
+        relabelled=done.relabelled,
+        dropped=done.dropped,
+        kept=done.kept,
+        backup=backup,
+        folders=folders,
+        changes=tuple(changes),
+    )
+    return application_text(application)
 
 
 def _change_record(change: Change, edited: Editor) -> dict[str, Any]:
     """A line of the log; of a row that is dropped it tells the cells, too."""
     cells = edited.cells(change.index) if change.new_label is None else []
     return asdict(change) | ({"row": cells} if cells else {})
-
-
-def _backup_name(source: Path, content: str) -> str:
-    """Hidden, so that nobody reads it as data."""
-    return f".{source.name}.{content[:16]}.backup"
 
 
 def _back_up(source: Path, room: Path, name: str, content: str) -> tuple[tuple[str, str], ...]:
@@ -123,9 +131,7 @@ def _back_up(source: Path, room: Path, name: str, content: str) -> tuple[tuple[s
     return ((f"{room.name}/backup", name),)
 
 
-def _change_folder(
-    room: Path, given: pd.DataFrame, source: Path, suffix: str, label: str | None, before: bytes
-) -> Applied:
+def _change_folder(room: Path, given: pd.DataFrame, source: Path, before: bytes) -> Applied:
     images, found = review_of_folder(given, source)
     done = outcome(found, source, log_of(source))
     if not found.changes:
@@ -138,25 +144,13 @@ def _change_folder(
     below = PurePosixPath(root.relative_to(source).as_posix())
     renames = tuple((str(below / old), str(below / name)) for old, name in new.items())
     folders = _new_folders(source, (name for _, name in renames))
-    lines = application_text(
-        Application(
-            data_hash=folder_hash(hashes),
-            new_data_hash=folder_hash(renamed_hashes(hashes, new)),
-            decisions=decisions_hash(given),
-            relabelled=done.relabelled,
-            dropped=done.dropped,
-            kept=done.kept,
-            backup="",
-            folders=folders,
-            changes=tuple(file_changes(found.changes, moves)),
-        )
-    )
-    write_bytes(room / "log", before + lines)
-    carry_out(room, Plan("apply", renames, ((f"{room.name}/log", log_of(source).name),), folders=folders))
+    new_hash, changes = folder_hash(_renamed_hashes(hashes, new)), file_changes(found.changes, moves)
+    write_bytes(room / "log", before + _lines(given, done, new_hash, changes, folders=folders))
+    carry_out(room, Plan("apply", renames, ((f"{room.name}/log", done.log.name),), folders=folders))
     return done
 
 
-def renamed_hashes(hashes: dict[str, str], new: dict[str, str]) -> dict[str, str]:
+def _renamed_hashes(hashes: dict[str, str], new: dict[str, str]) -> dict[str, str]:
     """Digests by name, when files have new names; those that are dropped are no data any more."""
     names = {old: new.get(old, old) for old in hashes}
     return {name: hashes[old] for old, name in names.items() if not is_dropped(name)}
