@@ -138,11 +138,11 @@ def test_the_record_is_kept_as_strict_json_and_read_again(tmp_path):
 
 def test_of_rows_too_few_nothing_is_trained_and_nothing_is_said_to_be_known(tmp_path):
     folder, listener = folder_in(tmp_path), Listener()
-    found = estimated(trainer_on("digits", "none", listener, subset=40), folder)
+    found = estimated_rate(trainer_on("digits", "none", listener, subset=40), folder)
     assert (found["rate"], found["low"], found["high"]) == (0.0, 0.0, 0.9)
     assert "40 rows of 10 classes are too few" in found["warnings"][0]
     assert listener.stages == []
-    assert estimated(trainer_on("digits", "none", listener, subset=40), folder) == found
+    assert estimated_rate(trainer_on("digits", "none", listener, subset=40), folder) == found
 
 
 @pytest.fixture(scope="module")

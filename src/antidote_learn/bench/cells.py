@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from antidote_learn.registry import resolved
-from antidote_learn.training.checkpoint import Damaged, read_json, write_sealed
+from antidote_learn.training.checkpoint import read_json, write_sealed
 from antidote_learn.training.engine import RunFailed
 from antidote_learn.training.interrupts import Interrupted
 from antidote_learn.training.plans import Request, plan_run
@@ -22,6 +22,9 @@ SETTINGS = (
     "protocol", "model", "optimizer", "lr", "schedule", "epochs", "batch_size", "weight_decay", "clip", "augment",
     "samples",
 )  # fmt: skip
+
+NUMBER = (int, float)
+FIGURES = {"last": NUMBER, "best": NUMBER, "seconds": NUMBER, "against": str, "settings": dict}  # of a run that ended
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,7 @@ def record_of(cell: Cell, folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     record = read_json(path, {"noise": str, "seed": int})
-    if not isinstance(record.get("last"), float) and not isinstance(record.get("error"), str):
-        raise Damaged(f"{path} is damaged: it has no figures and no error; restore it, or remove it")
+    record = read_json(path, {"error": str} if "error" in record else FIGURES)
     return {**record, "method": cell.method} if _lasts(record) else None  # two names may stand for the same run
 
 

@@ -275,7 +275,10 @@ class Trainer:
                 restore_network(unwrapped(net), tensors, f"{name}.net.", stage.checkpoint)
                 restore_optimizer(optimizer, tensors, state["optimizers"][name], f"{name}.optimizer.")
             method.load_state_dict(_under("method.", tensors))
-            return Progress(**state["progress"], extra=_under("extra.", tensors), plan=tensors.get("plan"))
+            progress = Progress(**state["progress"], extra=_under("extra.", tensors), plan=tensors.get("plan"))
+            if not len(progress.records) == progress.epoch <= stage.epochs or progress.step < 0:
+                raise ValueError(f"it has {len(progress.records)} records of {progress.epoch} epochs")
+            return progress
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
