@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from antidote_learn._types import Arrays
+from antidote_learn.auditing.contents import hash_if_stored
 from antidote_learn.auditing.counts import check_cut
 from antidote_learn.auditing.embeddings import ROOM, Embeddable, Pictures, Texts
 from antidote_learn.auditing.evidence import EPOCHS
@@ -183,6 +184,7 @@ def audit(
         about={
             "data": spec.data,
             "data_hash": spec.data_hash,
+            "content_hash": hash_if_stored(X),
             "noise": noise,
             "encoder": None if used is None else used.name,
             "features": described(given, used),

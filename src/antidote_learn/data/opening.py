@@ -110,7 +110,8 @@ def open_inputs(
 def _all_images(folder: Path) -> ImageFiles:
     """Every image below a folder, whatever its sub-folders mean."""
     found = (path for path in folder.rglob("*") if path.suffix.lower() in EXTENSIONS and path.is_file())
-    names = sorted(str(path.relative_to(folder)) for path in found if not path.name.startswith("."))
+    below = (path.relative_to(folder) for path in found)
+    names = sorted(str(path) for path in below if not any(part.startswith(".") for part in path.parts))
     if not names:
         raise ValueError(f"{folder} holds no image: put .png or .jpg files there")
     return ImageFiles(folder, tuple(names), 1)
