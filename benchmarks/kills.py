@@ -3,8 +3,8 @@
     python benchmarks/kills.py [KILLS]
 
 Each command runs once without a kill. Then, KILLS times (40 if not given), it is killed once or twice, between the
-moment that its folder appears and its end, and given again with ``--resume``. What it leaves is compared with what the first
-one left: every file but for seconds and paths. `antidote apply` has its own: ``python -m tests.auditing.kills``.
+moment that its folder appears and its end, and given again with ``--resume``. What it leaves is compared with what the
+first one left: every file but for seconds and paths. `antidote apply` has its own: ``python -m tests.auditing.kills``.
 """
 
 import hashlib

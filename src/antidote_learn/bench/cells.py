@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from antidote_learn.registry import resolved
-from antidote_learn.training.checkpoint import read_json, write_sealed
+from antidote_learn.training.checkpoint import check_held, read_json, write_sealed
 from antidote_learn.training.engine import RunFailed
 from antidote_learn.training.interrupts import Interrupted
 from antidote_learn.training.plans import Request, plan_run
@@ -24,6 +24,7 @@ SETTINGS = (
 )  # fmt: skip
 
 NUMBER = (int, float)
+FIGURES: dict[str, type | tuple[type, ...]]
 FIGURES = {"last": NUMBER, "best": NUMBER, "seconds": NUMBER, "against": str, "settings": dict}  # of a run that ended
 
 
@@ -63,7 +64,7 @@ def record_of(cell: Cell, folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     record = read_json(path, {"noise": str, "seed": int})
-    record = read_json(path, {"error": str} if "error" in record else FIGURES)
+    check_held(path, record, {"error": str} if "error" in record else FIGURES)
     return {**record, "method": cell.method} if _lasts(record) else None  # two names may stand for the same run
 
 

@@ -82,10 +82,16 @@ def read_json(path: Path, holding: Mapping[str, type | tuple[type, ...]] | None 
         stored = value.pop(SEAL, None)
         if stored is not None and stored != _digest_of(value):
             raise ValueError("its digest is of another content")
-        for key, kind in (holding or {}).items():
+    check_held(path, value, holding or {})
+    return value
+
+
+def check_held(path: Path, value: Mapping[str, Any], holding: Mapping[str, type | tuple[type, ...]]) -> None:
+    """ValueError where what a file holds is of another type, or missing."""
+    with damage_told(path):
+        for key, kind in holding.items():
             if not isinstance(value.get(key), kind):
                 raise TypeError(f"{key!r} is {reprlib.repr(value.get(key))}")
-    return value
 
 
 def _parse(content: bytes) -> Any:
