@@ -66,7 +66,8 @@ class Page:
             options.add_argument("--no-sandbox")
         self.downloads = folder / "downloads"
         self.downloads.mkdir(parents=True)
-        options.add_experimental_option("prefs", {"download.default_directory": str(self.downloads)})
+        allowed = {"profile.default_content_setting_values.automatic_downloads": 1}  # several, without being asked
+        options.add_experimental_option("prefs", {"download.default_directory": str(self.downloads), **allowed})
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.browser = Chrome(options=options, service=Service(DRIVER))
         self.browser.set_script_timeout(120)
