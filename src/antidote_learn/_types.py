@@ -98,7 +98,8 @@ class Relaxed:
         """|achieved - delta| / delta where the budget binds, else 0; in the precision of the solve."""
         raw, binds = self.raw, self.status == int(Status.BUDGET)
         error = abs(raw["achieved"] - raw["delta"]) / raw["delta"] if raw["delta"] != 0 else 0.0
-        return torch.where(torch.as_tensor(binds), torch.as_tensor(error), 0.0)
+        error = torch.as_tensor(error).nan_to_num(0.0)  # a penalised problem may choose a budget beyond all doubles
+        return torch.where(torch.as_tensor(binds), error, 0.0)
 
     @property
     def r_max(self) -> Tensor:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
 
 NEWTON = 24
@@ -30,7 +32,11 @@ def delta_from_rate(rate: float, divergence: Divergence | str = KL) -> float:
             f"rate must be in [0, 1), got {rate!r}: the fraction of labels that may be wrong, 0.2 for 20 %"
         )
     require_forgetting(f)
-    return float(budget_of(f, float(rate)))
+    with np.errstate(over="ignore"):
+        delta = float(budget_of(f, float(rate)))
+    if math.isinf(delta):
+        raise ValueError(f"the budget of rate {rate!r} under {f.name!r} exceeds the largest number: lower one of them")
+    return delta
 
 
 def rate_from_delta(delta: float, divergence: Divergence | str = KL) -> float:

@@ -147,8 +147,9 @@ def _budgeted(problem: Problem, x: Tensor, low: Tensor, delta: float) -> Solved:
     point = solve_budget(problem, delta, sample.total(_cost(f, problem.missing)))
     slack = on_floor(point.t, kappa)
     raw = solution(problem, torch.where(slack, 0.0, point.t - kappa), point, low, delta)
-    off = (raw["achieved"] - delta).abs() > ACCURACY * delta
-    status = torch.where(slack, int(Status.FLOOR), torch.where(off, int(Status.INACCURATE), int(Status.BUDGET)))
+    missed = raw["achieved"] - delta
+    off = torch.where(slack, missed, missed.abs()) > ACCURACY * delta
+    status = torch.where(off, int(Status.INACCURATE), torch.where(slack, int(Status.FLOOR), int(Status.BUDGET)))
     numbers = _numbers(x, f, raw["lam"], point.nu * point.t - low, raw["achieved"], delta, raw["threshold"])
     solved = Solved(ratio_at(f, x, point._replace(nu=sample.at(point.nu))), kappa * raw["achieved"], status, numbers)
     if kappa > 0.0 or math.isinf(f.f_zero):

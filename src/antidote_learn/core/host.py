@@ -178,8 +178,9 @@ def _budgeted(
     slack = on_floor(point.t, kappa)
     unseen = f is KL and near > 0.0 and not slack
     raw = solution(problem, 0.0 if slack else point.t - kappa, point, low, delta)
-    accurate = unseen or abs(raw["achieved"] - delta) <= ACCURACY * delta
-    status = Status.FLOOR if slack else Status.BUDGET if accurate else Status.INACCURATE
+    missed = raw["achieved"] - delta
+    accurate = unseen or (missed if slack else abs(missed)) <= ACCURACY * delta
+    status = Status.INACCURATE if not accurate else Status.FLOOR if slack else Status.BUDGET
     return Solved(kappa * raw["achieved"], status, raw, _ratio_at(f, sample, point), point if unseen else None)
 
 
