@@ -189,7 +189,7 @@ def test_orders_beyond_what_is_tested_are_refused(order: float) -> None:
     with pytest.raises(ValueError, match=r"from 1.000001 to 1000, so greater than 1, got "):
         alpha(order)
     if order == 1e4:
-        with pytest.raises(ValueError, match=r"'alpha:1e4': the order .* to 1000"):
+        with pytest.raises(ValueError, match=r"'alpha:1e4': the order .* at most 1000"):
             AntidoteLoss(delta=0.1, divergence="alpha:1e4")
 
 

@@ -296,6 +296,9 @@ def divergence_of(spec: Divergence | str) -> Divergence:
             try:
                 return alpha(float(order))
             except ValueError as error:
-                raise ValueError(f"divergence {spec!r}: the order after 'alpha:' must be a number above 1: {error}") from error
+                raise ValueError(
+                    f"divergence {spec!r}: the order after 'alpha:' must be a number above 1, at most {LARGEST_ORDER:g}"
+                ) from error
     names = ", ".join(repr(name) for name in DIVERGENCES)
-    raise ValueError(f"unknown divergence {spec!r}; accepted: {names}, 'alpha:A' with 1 < A <= {LARGEST_ORDER:g}, or a Divergence record")
+    orders = f"'alpha:A' with 1 < A <= {LARGEST_ORDER:g}"
+    raise ValueError(f"unknown divergence {spec!r}; accepted: {names}, {orders}, or a Divergence record")

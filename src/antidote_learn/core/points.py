@@ -36,7 +36,7 @@ class Point(NamedTuple):
     drift: Scalar  # d nu / d log t; of a power family: d log t / d v
     curvature: Scalar  # of a general f: mean of 1 / f''(weights)
     bend: Scalar = None  # the second derivative of D_f in log t, where it is known
-    near: tuple[Scalar, Scalar, Scalar] | None = None  # of alpha, where the offset is sought next to a loss; see `pivots`
+    near: tuple[Scalar, Scalar, Scalar] | None = None  # where it is sought next to a loss: see `pivots`
 
 
 def kl_moments(sample: Sample, missing: Scalar, t: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar, Scalar]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from antidote_learn.core.arrays import CHUNK, DeviceSample, HostSample, Sample, Scalar
+from antidote_learn.core.arrays import CHUNK, DeviceSample, HostSample, Scalar
 from antidote_learn.core.budgets import log_marginal_price, penalty_value, rate_of
 from antidote_learn.core.chi2 import sorted_chi2
 from antidote_learn.core.divergences import CHI2, KL, Power
@@ -170,7 +170,8 @@ def _solve_kl(
         log_z, mean, divergence, slope, bend = kl_moments(ops, missing, ops.exp(v))
         used, before = ops.at_least(ops.tiny, divergence - cost), v
         slope = slope / used
-        v, bracket, done = take_step(ops, v, floor, bracket, (ops.log(used / budget), slope, bend / used - slope * slope))
+        residual = ops.log(used / budget), slope, bend / used - slope * slope
+        v, bracket, done = take_step(ops, v, floor, bracket, residual)
         if ops.stop(done):
             return Point(ops.exp(v), log_z - 1.0, 1.0, divergence, slope * used, mean, 1.0, bend)
         if near > 0.0 and bracket[2] <= 0.5 * near and v > floor + OFF_FLOOR:
