@@ -41,8 +41,8 @@ DOOR_TAKES = {"__init__": {"_version"}, "__main__": {"cli"}, "functional": {"cor
 INSIDE = {
     "core": (
         "divergences", "arrays", "groups", "budgets", "points", "chi2", "steps", "pivots", "solvers", "outcomes",
-        "writing", "host", "device", "weighing", "envelope", "fused", "relaxation", "conjugates", "rates", "beliefs", "losses.classes",
-        "losses.likelihood", "losses.bounded", "losses.asymmetric", "losses.contrast", "losses.__init__",
+        "writing", "host", "device", "weighing", "envelope", "fused", "relaxation", "conjugates", "rates", "beliefs",
+        "losses.classes", "losses.likelihood", "losses.bounded", "losses.asymmetric", "losses.contrast", "losses.__init__",
         "losses.rowwise", "losses.closed", "losses.naming",
     ),
     "nn": ("distributed", "elements", "robust", "objective", "antidote", "accumulation", "dataset", "variants"),

@@ -58,6 +58,8 @@ def find_label_issues(
     if pred_probs is None and features is None:
         raise ValueError("give pred_probs (held-out probabilities), features, or both; received neither")
     given, classes = _numbered(labels, pred_probs)
+    if pred_probs is None and len(classes) > len(given):
+        given, classes = _occurring(given, classes)
     said = [] if pred_probs is None else [_kept(pred_probs, given, len(classes))]
     return issues_of(given, classes, said, features, max_flagged=max_flagged, fdr=fdr)
 
@@ -86,6 +88,14 @@ def issues_of(
 def numbered_labels(labels: Any, count: int | None) -> tuple[Integers, tuple[Any, ...]]:
     """Labels as numbers, and their classes; ``count`` is that of the classes, where it is known."""
     return _numbered(labels, None if count is None else np.empty((0, count)))
+
+
+def _occurring(given: Integers, classes: tuple[Any, ...]) -> tuple[Integers, tuple[Any, ...]]:
+    """Without the classes that no row has: nothing speaks for them, and there may be a million."""
+    found, positions = np.unique(given, return_inverse=True)
+    if len(found) < 2:
+        raise ValueError(f"all labels are {classes[found[0]]!r}; at least two classes are needed")
+    return positions.astype(np.int64), tuple(classes[k] for k in found)
 
 
 def _numbered(labels: Any, pred_probs: Any) -> tuple[Integers, tuple[Any, ...]]:

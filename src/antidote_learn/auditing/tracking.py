@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from antidote_learn._checks import check_whole
 from antidote_learn._types import Relaxed
 from antidote_learn.auditing.finding import issues_of, numbered_labels
 from antidote_learn.core.beliefs import MeanBeliefs
@@ -41,7 +42,8 @@ class Tracker:
 
     def __init__(self, labels: Any, *, num_classes: int | None = None) -> None:
         """Nothing has been said yet."""
-        self._labels, self._classes = numbered_labels(labels, num_classes)
+        count = None if num_classes is None else check_whole("num_classes", num_classes, 2, np.iinfo(np.int32).max)
+        self._labels, self._classes = numbered_labels(labels, count)
         self._said = MeanBeliefs(self._labels, len(self._classes))
 
     def add(self, index: Any, said: Tensor | Relaxed) -> None:

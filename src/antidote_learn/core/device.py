@@ -134,7 +134,9 @@ def _penalised(problem: Problem, x: Tensor, low: Tensor, penalty: float | None) 
         x, problem.divergence, lam, point.nu * point.t - low, raw["achieved"], raw["delta"], raw["threshold"]
     )
     status = torch.full_like(low, int(Status.BUDGET), dtype=torch.int64)
-    constant = problem.kappa * raw["achieved"] + penalty_value(penalty, r_max)
+    constant = penalty_value(penalty, r_max)
+    if problem.kappa > 0.0:
+        constant = constant + problem.kappa * raw["achieved"]
     return Solved(ratio_at(problem.divergence, x, point), constant, status, {**numbers, "r_max": r_max})
 
 

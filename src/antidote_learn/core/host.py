@@ -194,7 +194,8 @@ def _penalised(problem: Problem, sample: HostSample, penalty: float) -> Solved:
         return solved._replace(constant=solved.constant + penalty_value(penalty, problem.missing))
     lam, point, r_max = solve_penalty(problem, penalty)
     raw = solution(problem, lam, point, sample.low, max(point.divergence, 0.0), r_max)
-    constant = problem.kappa * raw["achieved"] + penalty_value(penalty, r_max)
+    soft = problem.kappa * raw["achieved"] if problem.kappa > 0.0 else 0.0  # of a divergence that may be beyond doubles
+    constant = soft + penalty_value(penalty, r_max)
     return Solved(constant, Status.BUDGET, raw, _ratio_at(problem.divergence, sample, point))
 
 

@@ -153,7 +153,7 @@ def _rungs(problem: Problem, ladder: _Ladder, k: Scalar) -> tuple[Scalar, Scalar
 
 
 def _climb(problem: Problem, ladder: _Ladder, residual: Residual, low: Scalar, high: Scalar) -> Scalar:
-    """The last k in [low, high) whose residual is positive as the offset falls onto it; that of ``low`` counts as so."""
+    """The last k in [low, high) whose residual is positive as the offset falls onto it; ``low`` counts as one."""
     ops = problem.sample
     for _ in range(ops.size.bit_length() if ops.eager else RANKS):
         k = (low + high) // 2.0
@@ -201,7 +201,8 @@ def solve_steep_budget(problem: Problem, p: float, cost: Scalar, budget: Scalar)
 def solve_steep_penalty(problem: Problem, p: float, penalty: float) -> tuple[Scalar, Point, Scalar]:
     """`solve_penalty` for alpha of order a = 1 + 1/p: lam = V'(r) / delta'(r) = C a (1 - z^-2) z^(2 - a).
 
-    z is 1 / (1 - r). On the host the lowest of many places is looked for first; a device settles for the minimum that it meets.
+    z is 1 / (1 - r). On the host the lowest of many places is looked for first; a device settles for the minimum that
+    it meets.
     """
     ops, kappa, a = problem.sample, problem.kappa, 1.0 + 1.0 / p
 

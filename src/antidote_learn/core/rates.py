@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from antidote_learn._checks import real_number
+
 MIN_CLASS_SIZE = 5  # a predicted class with fewer samples gives no anchors
 SUM_TOLERANCE = 1e-2  # a bfloat16 softmax over 100 classes is off by less
 IDENTIFIABLE = 0.1  # agreement above chance, as a share of what is possible, below which nothing can be said
@@ -105,9 +107,10 @@ def estimate_noise_rate(
     """
     epochs = _check_probs(probs)
     given = _check_labels(labels, *epochs.shape[1:])
-    if not 0.0 < share <= 1.0:
+    part = real_number(share)
+    if part is None or not 0.0 < part <= 1.0:
         raise ValueError(f"share must lie in (0, 1], the part of each class that serves as anchors; received {share!r}")
-    result = rate_of_probabilities(epochs, given, share=share)
+    result = rate_of_probabilities(epochs, given, share=part)
     if not result.identifiable:
         warnings.warn(doubt(result, epochs.shape[2]), UserWarning, stacklevel=2)
     return result
