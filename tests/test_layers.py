@@ -42,8 +42,8 @@ INSIDE = {
     "core": (
         "divergences", "arrays", "groups", "budgets", "points", "chi2", "steps", "pivots", "solvers", "outcomes",
         "writing", "host", "device", "weighing", "envelope", "fused", "relaxation", "conjugates", "rates", "beliefs",
-        "losses.classes", "losses.likelihood", "losses.bounded", "losses.asymmetric", "losses.contrast", "losses.__init__",
-        "losses.rowwise", "losses.closed", "losses.naming",
+        "losses.classes", "losses.likelihood", "losses.bounded", "losses.asymmetric", "losses.contrast",
+        "losses.__init__", "losses.rowwise", "losses.closed", "losses.naming",
     ),
     "nn": ("distributed", "elements", "robust", "objective", "antidote", "accumulation", "dataset", "variants"),
 }  # fmt: skip

@@ -83,7 +83,7 @@ def flagged(quality: Floats, log_odds: Floats, *, max_flagged: int | None, fdr: 
         wanted = int((quality < 0.5).sum())
     else:
         mistaken = np.cumsum(quality[order]) / np.arange(1, len(order) + 1)
-        wanted = int((mistaken <= fdr).sum())  # it only rises
+        wanted = int((mistaken <= float(fdr)).sum())  # it only rises
     chosen = np.zeros(len(order), dtype=bool)
     chosen[order[: wanted if max_flagged is None else min(wanted, max_flagged)]] = True
     return chosen

@@ -20,6 +20,7 @@ from antidote_learn.core.points import Point, Problem
 from antidote_learn.core.solvers import NEAR, SEEN, solve_budget, solve_kl_batch, solve_penalty
 from antidote_learn.core.writing import Ratio, Solved, mended, written
 
+WIDEST = 1e150  # distance of two losses whose square is a double
 _NOTHING = contextlib.nullcontext()
 
 
@@ -51,6 +52,10 @@ def weigh_on_host(
         if found is not None:
             weights, value, status, raw = found
             return Weighing(torch.from_numpy(weights), value, status, KL, raw, measure)
+    if high - low > WIDEST:
+        raise ValueError(
+            f"losses must lie within {WIDEST:g} of one another, got {low:g} ... {high:g}: look at the inputs"
+        )
     out: Any = np.zeros(losses.numel(), np.float64 if losses.dtype == torch.float64 else np.float32)
     if values.size == 0:
         return _infinite(out, f, delta, measure, given)
@@ -99,7 +104,7 @@ def weigh_kl_batch(
     the largest loss. Also None: a few steps are not enough, or the last of them missed the budget.
     """
     low, high = extremes(values) if ends is None else ends
-    if not (NEGLIGIBLE < high - low < kappa * 1e300 and delta > 0.0 and values.size <= CHUNK):
+    if not (NEGLIGIBLE < high - low < min(kappa * 1e300, WIDEST) and delta > 0.0 and values.size <= CHUNK):
         return None
     sample = HostSample(values, None, low)
     found = solve_kl_batch(Problem(sample, KL, kappa, high - low, 0.0, 0.0), delta)

@@ -120,9 +120,14 @@ def _divergence(
     return ops.select(large, level, ops.log1p(inflated)), log_d, grown
 
 
+def _capped(ops: Sample, log_x: Scalar) -> Scalar:
+    """A logarithm, at most that of nearly the largest double."""
+    return -ops.at_least(-LARGEST, -log_x)
+
+
 def _linear(ops: Sample, log_x: Scalar) -> Scalar:
     """The number itself, at most nearly the largest double."""
-    return ops.exp(-ops.at_least(-LARGEST, -log_x))
+    return ops.exp(_capped(ops, log_x))
 
 
 def _as_point(ops: Sample, found: Steep) -> Point:
@@ -193,7 +198,7 @@ def solve_steep_budget(problem: Problem, p: float, cost: Scalar, budget: Scalar)
     most = ops.log(problem.largest * (1.0 + p / budget**0.5)) + 10.0
     if kappa > 0.0:
         most = ops.at_least(math.log(kappa * p), most) + 1e-9
-    ladder = _Ladder(ops.ordered(), ops.scalar(least), most, p)
+    ladder = _Ladder(ops.ordered(), ops.scalar(least), _capped(ops, most), p)
     k = _climb(problem, ladder, residual, ops.scalar(0.0), ops.scalar(ops.size))
     return _as_point(ops, _settle(problem, ladder, residual, k))
 
@@ -220,7 +225,7 @@ def solve_steep_penalty(problem: Problem, p: float, penalty: float) -> tuple[Sca
 
     least = math.log(kappa * p) - 1.0 if kappa > 0.0 else math.log(penalty) - 40.0  # o > C (1 - z^-2)
     most = ops.at_least(ops.scalar(math.log(penalty + kappa)), ops.log(problem.largest)) + 20.0
-    ladder, ends = _Ladder(ops.ordered(), ops.scalar(least), most, p), (-math.inf, math.inf)
+    ladder, ends = _Ladder(ops.ordered(), ops.scalar(least), _capped(ops, most), p), (-math.inf, math.inf)
     low, high = ops.scalar(0.0), ops.scalar(ops.size)
     if ops.eager:
         left, right = _lowest(problem, ladder, residual, penalty)

@@ -224,7 +224,12 @@ def _anchors(confidence: Floats, predicted: Integers, k: int, share: float) -> I
 
 def _check_probs(probs: npt.ArrayLike | torch.Tensor) -> Floats:
     """Probabilities as float64 ``(W, N, K)``, or a ValueError."""
-    array = np.asarray(probs.detach().cpu().double() if isinstance(probs, torch.Tensor) else probs, dtype=np.float64)
+    if isinstance(probs, torch.Tensor):
+        probs = probs.detach().cpu().double() if probs.is_floating_point() else probs.detach().cpu()
+    given = np.asarray(probs)
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"probs must be numbers (N, K) or (W, N, K); received {given.dtype} of shape {given.shape}")
+    array = given.astype(np.float64, copy=False)
     if array.ndim not in (2, 3) or array.shape[-1] < 2 or array.size == 0:
         raise ValueError(
             f"probs must be (N, K) or (W, N, K), not empty, with a column for each of K >= 2 classes; received shape "

@@ -66,7 +66,7 @@ def relabel_adversarially(labels: Integers, x: Floats, rate: float) -> tuple[Int
 
 
 def _margins(x: Floats, own: Integers, count: int) -> tuple[Floats, Integers]:
-    """(N,) by how much a linear model prefers the true class to the best other, and that one; `MANY` classes at a time."""
+    """(N,) by how much a linear model prefers the true class to the best other, and that one; in blocks of classes."""
     model = Ridge(alpha=RIDGE * len(x), solver="cholesky", copy_X=False)
     true, best, other = np.empty(len(x)), np.full(len(x), -np.inf), np.zeros(len(x), dtype=np.int64)
     for start in range(0, count, MANY):

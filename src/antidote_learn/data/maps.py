@@ -49,7 +49,7 @@ def others_of(group: list[int]) -> ClassMap:
 
 
 class AnyClass(Mapping[int, tuple[int, ...]]):
-    """Each of ``count`` classes turns into any other, or (``inclusive``) into any; its tuples are made when asked for."""
+    """Each of ``count`` classes turns into any other, or (``inclusive``) into any; tuples are made when asked for."""
 
     def __init__(self, count: int, *, inclusive: bool) -> None:
         self.count, self.inclusive = count, inclusive

@@ -188,7 +188,8 @@ def inject(
         >>> noisy.rate, int(noisy.mask.sum())
         (0.4, 80)
     """
-    seed = check_whole("seed", seed, 0)
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ValueError(f"seed must be an integer >= 0, received {seed!r}")
     num_classes = None if num_classes is None else check_whole("num_classes", num_classes, 2, MOST_CLASSES)
     rng = np.random.default_rng(seed)
     if isinstance(spec, str):
@@ -197,11 +198,11 @@ def inject(
         if k > MOST_CLASSES:
             raise ValueError(f"labels must lie below {MOST_CLASSES}, received {k - 1}: number the classes from 0")
         labels, transition, expected = _draw(clean, noise, X, k, data, rng)
-        return NoisyLabels(labels, clean, transition, expected, spec.strip(), seed)
+        return NoisyLabels(labels, clean, transition, expected, spec.strip(), int(seed))
     transition = _check_matrix(spec, num_classes)
     clean, _ = label_numbers(y, len(transition))
     expected = expected_rate(clean, 1.0 - np.diag(transition))
-    return NoisyLabels(draw(clean, transition, rng), clean, transition, expected, "matrix", seed)
+    return NoisyLabels(draw(clean, transition, rng), clean, transition, expected, "matrix", int(seed))
 
 
 def from_human(
