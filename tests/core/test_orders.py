@@ -10,6 +10,7 @@ import torch
 
 from antidote_learn import AntidoteLoss, Status, alpha, delta_from_rate, rate_from_delta, relax, relax_penalized
 from antidote_learn.core.device import weigh_on_device
+from antidote_learn.core.divergences import Divergence
 
 ORDERS = [1.000001, 1.01, 2.0, 4.0, 4.5, 8.0, 15.0, 100.0, 200.0, 1000.0]
 STEEP = [5.0, 8.0, 15.0, 100.0, 1000.0]
@@ -130,6 +131,12 @@ def test_the_value_is_that_of_a_convex_program(kappa: float) -> None:
         assert float(solved.value) == pytest.approx(problem.value, rel=1e-6)
 
 
+def value_at(losses: torch.Tensor, rate: float, penalty: float, kappa: float, f: Divergence) -> float:
+    """The penalised objective where the rate is given."""
+    solved = relax(losses, delta_from_rate(rate, f), kappa=kappa, divergence=f)
+    return float(solved.value) + penalty * rate * rate / (1 - rate)
+
+
 @pytest.mark.parametrize("order", STEEP)
 @pytest.mark.parametrize("kappa", [0.0, 0.05, 3.0])
 def test_the_penalised_optimum_of_high_order_is_the_lowest_on_a_grid_of_rates(order: float, kappa: float) -> None:
@@ -139,11 +146,7 @@ def test_the_penalised_optimum_of_high_order_is_the_lowest_on_a_grid_of_rates(or
     for size, penalty in ((3, 0.05), (8, 0.3), (40, 1.0), (40, 20.0)):
         losses = torch.tensor(rng.exponential(size=size) * 2)
         solved = relax_penalized(losses, penalty, kappa=kappa, divergence=f)
-        values = [
-            float(relax(losses, delta_from_rate(float(r), f), kappa=kappa, divergence=f).value)
-            + penalty * r * r / (1 - r)
-            for r in grid
-        ]
+        values = [value_at(losses, rate, penalty, kappa, f) for rate in grid.tolist()]
         best = int(np.argmin(values))
         assert float(solved.value) <= values[best] + 1e-9, (size, penalty)
         if math.isinf(float(solved.delta)):  # more is forgotten than any budget in doubles allows

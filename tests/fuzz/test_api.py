@@ -53,14 +53,13 @@ LABELLINGS = [
     "[2**62] + LABELS[1:]", "[10**30] + LABELS[1:]", "[-1] + LABELS[1:]", "[0.5] + LABELS[1:]", "[float('nan')] * 60",
     "[None] * 60", "['a', 'b', 'c'] * 20", "[1j] * 60", "[[0]] * 60", "LABELS[:7]", "[]", "'abc'", "3", "None",
     "np.array(LABELS, float)", "np.array(LABELS, complex)", "np.array(LABELS, object)", "[True, False] * 30",
-    "[0] * 60",
-    "list(range(60))", "[3] * 60", "torch.tensor(LABELS).float()", "{0: 1}", "object()",
+    "[0] * 60", "list(range(60))", "[3] * 60", "torch.tensor(LABELS).float()", "{0: 1}", "object()",
 ]  # fmt: skip
 TABLES = [
     "PROBS", "PROBS.tolist()", "torch.tensor(PROBS)", "PROBS[None]", "PROBS * 2", "PROBS - 0.2", "PROBS[:7]",
-    "PROBS[:, :1]", "PROBS[0]", "PROBS * float('nan')", "PROBS / 0", "PROBS.astype(complex)", "PROBS.astype(str)", "PROBS > 0.5", "[]",
-    "PROBS.astype(object)", "None", "3", "'a'", "np.empty((60, 0))", "np.empty((0, 3))", "FEATURES", "FEATURES * 1e300",
-    "FEATURES * float('nan')", "[[1, 2], [3]]", "object()",
+    "PROBS[:, :1]", "PROBS[0]", "PROBS * float('nan')", "PROBS / 0", "PROBS.astype(complex)", "PROBS.astype(str)",
+    "PROBS > 0.5", "[]", "PROBS.astype(object)", "None", "3", "'a'", "np.empty((60, 0))", "np.empty((0, 3))",
+    "FEATURES", "FEATURES * 1e300", "FEATURES * float('nan')", "[[1, 2], [3]]", "object()",
 ]  # fmt: skip
 NOISES = [
     "'none'", "'symmetric:0.4'", "'symmetric:nan'", "'symmetric:1e400'", "'symmetric:-0'", "'symmetric'", "'pair:1'",

@@ -130,13 +130,13 @@ def dual_objective(
     if rho is None and f is not KL:
         raise ValueError(f"dual_objective needs rho for the divergence {f.name!r}; only 'kl' eliminates it")
     check_losses(losses)
-    lam, delta, kappa = (_multiplier(*given, losses) for given in (("lam", lam), ("delta", delta), ("kappa", kappa)))
-    t = lam + kappa
+    lam, budget, soft = (_multiplier(*each, losses) for each in (("lam", lam), ("delta", delta), ("kappa", kappa)))
+    t = lam + soft
     if rho is None:
-        return -lam * delta - t * (torch.logsumexp(-losses / t, 0) - math.log(losses.numel()))  # eq:G_KL
+        return -lam * budget - t * (torch.logsumexp(-losses / t, 0) - math.log(losses.numel()))  # eq:G_KL
     rho = _multiplier("rho", rho, losses)
     star: Tensor = f.conjugate(-(losses + rho) / t)
-    return -lam * delta - rho - t * star.mean()  # eq:G_f
+    return -lam * budget - rho - t * star.mean()  # eq:G_f
 
 
 def _multiplier(name: str, value: Tensor | float, losses: Tensor) -> Tensor:
