@@ -40,10 +40,10 @@ DOOR_TAKES = {"__init__": {"_version"}, "__main__": {"cli"}, "functional": {"cor
 # Inside core and nn a file imports only from those before it; inside other parts no two files import each other.
 INSIDE = {
     "core": (
-        "divergences", "arrays", "groups", "budgets", "points", "chi2", "solvers", "outcomes", "writing", "host",
-        "device", "weighing", "envelope", "fused", "relaxation", "conjugates", "rates", "beliefs", "losses.classes",
-        "losses.likelihood", "losses.bounded", "losses.asymmetric", "losses.contrast", "losses.__init__",
-        "losses.rowwise", "losses.closed", "losses.naming",
+        "divergences", "arrays", "groups", "budgets", "points", "chi2", "steps", "pivots", "solvers", "outcomes",
+        "writing", "host", "device", "weighing", "envelope", "fused", "relaxation", "conjugates", "rates", "beliefs",
+        "losses.classes", "losses.likelihood", "losses.bounded", "losses.asymmetric", "losses.contrast",
+        "losses.__init__", "losses.rowwise", "losses.closed", "losses.naming",
     ),
     "nn": ("distributed", "elements", "robust", "objective", "antidote", "accumulation", "dataset", "variants"),
 }  # fmt: skip

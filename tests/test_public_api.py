@@ -616,8 +616,8 @@ def test_every_variant_is_in_the_snapshot_and_not_at_the_top():
 def test_members_of_a_class(name):
     owner = getattr(antidote_learn, name)
     ours = [base for base in owner.__mro__ if base.__module__.startswith("antidote_learn")]
-    own = {member for base in ours for member in vars(base) if not member.startswith("_")}
-    own |= set(getattr(owner, "__dataclass_fields__", ()))
+    own = {*getattr(owner, "__dataclass_fields__", ()), *(member for base in ours for member in vars(base))}
+    own = {member for member in own if not member.startswith("_")}
     assert own - {"weight"} == MEMBERS[name]  # AntidoteLoss annotates its buffer
 
 

@@ -6,7 +6,8 @@ import enum
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -98,7 +99,8 @@ class Relaxed:
         """|achieved - delta| / delta where the budget binds, else 0; in the precision of the solve."""
         raw, binds = self.raw, self.status == int(Status.BUDGET)
         error = abs(raw["achieved"] - raw["delta"]) / raw["delta"] if raw["delta"] != 0 else 0.0
-        return torch.where(torch.as_tensor(binds), torch.as_tensor(error), 0.0)
+        error = torch.as_tensor(error).nan_to_num(0.0)  # a penalised problem may choose a budget beyond all doubles
+        return torch.where(torch.as_tensor(binds), error, 0.0)
 
     @property
     def r_max(self) -> Tensor:
@@ -213,10 +215,15 @@ class NoisyLabels:
 
     labels: NDArray[np.int64]
     clean_labels: NDArray[np.int64]
-    transition: NDArray[np.float64]
+    _transition: NDArray[np.float64] | Callable[[], NDArray[np.float64]] = field(repr=False)
     expected: float
     spec: str
     seed: int | None
+
+    @cached_property
+    def transition(self) -> NDArray[np.float64]:
+        """(K, K), made when it is first asked for: of many classes it is large."""
+        return self._transition() if callable(self._transition) else self._transition
 
     @property
     def mask(self) -> NDArray[np.bool_]:

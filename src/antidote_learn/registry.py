@@ -131,6 +131,8 @@ def resolved(text: str, *, data: str = "cifar10", noise: str = "symmetric") -> s
         >>> resolved("preset:NCE+MAE", data="cifar100")
         '10*nce+0.05*mae'
     """
+    if not isinstance(text, str):
+        raise ValueError(f"a loss or method is named by a string such as 'gce:q=0.7', got {text!r}")
     text = ALIASES.get(text.strip(), text.strip())
     return preset(text.removeprefix("preset:"), data=data, noise=noise).loss if text.startswith("preset:") else text
 

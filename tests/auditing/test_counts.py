@@ -65,7 +65,16 @@ def test_without_wishes_rows_with_a_likelier_label_are_flagged():
 
 
 @pytest.mark.parametrize(
-    "cut", [{"max_flagged": -1}, {"max_flagged": 1.5}, {"fdr": 0.0}, {"fdr": 1.0}, {"fdr": np.nan}]
+    "cut",
+    [
+        {"max_flagged": -1},
+        {"max_flagged": 1.5},
+        {"fdr": 0.0},
+        {"fdr": 1.0},
+        {"fdr": np.nan},
+        {"fdr": "a"},
+        {"max_flagged": "a"},
+    ],
 )
 def test_a_cut_that_cannot_be_is_refused(cut):
     with pytest.raises(ValueError, match=next(iter(cut))):

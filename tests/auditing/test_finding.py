@@ -83,3 +83,19 @@ def test_all_rows_alike_is_no_trouble():
     table = find_label_issues(GIVEN, features=np.zeros((500, 2)))
     assert len(table) == 500
     assert table["reason"].str.contains("identical to row").all()
+
+
+def test_a_label_of_a_million_is_one_class_more():
+    rng = np.random.default_rng(0)
+    true = np.repeat([0, 7, 10**6], 200)
+    features = rng.normal(size=(600, 4)) + 6 * np.repeat(np.eye(3, 4), 200, axis=0)
+    given = true.copy()
+    given[:10] = 10**6
+    table = find_label_issues(given, features=features)
+    assert set(table.loc[table["is_label_issue"], "index"]) == set(range(10))
+    small = find_label_issues(np.unique(given, return_inverse=True)[1], features=features)
+    assert table["index"].tolist() == small["index"].tolist()
+    np.testing.assert_array_equal(table["label_quality"], small["label_quality"])
+    assert set(table["predicted_label"]) == {0, 7, 10**6}
+    with pytest.raises(ValueError, match="all labels are 1000000"):
+        find_label_issues([10**6] * 600, features=features)

@@ -20,6 +20,14 @@ CASES: list[tuple[Callable[[], object], str]] = [
     (lambda: relax(LOSSES, math.inf), r"delta must be .* got inf"),
     (lambda: relax(LOSSES, "much"), r"delta must be a number >= 0, got 'much'"),  # type: ignore[arg-type]
     (lambda: relax(LOSSES, 0.3, kappa=-1), r"kappa must be .* got -1"),
+    (lambda: relax(LOSSES, 0.3, kappa=5e-324), r"kappa must be .* at least 1e-300 unless 0, got 5e-324"),
+    (lambda: relax(LOSSES, 10**400), r"delta must be a number >= 0, got 1000"),
+    (lambda: relax(LOSSES, True), r"delta must be a number >= 0, got True"),
+    (lambda: relax(LOSSES, torch.tensor([0.3, 0.1])), r"delta must be a number >= 0, got tensor"),  # type: ignore[arg-type]
+    (lambda: relax(LOSSES.double() * 1e200, 0.3), r"losses must lie within 1e\+150 of one another"),
+    (lambda: dual_objective(LOSSES, "a", delta=0.3), r"lam must be a number or a tensor of one, got 'a'"),  # type: ignore[arg-type]
+    (lambda: delta_from_rate("a"), r"rate must be in \[0, 1\), got 'a'"),  # type: ignore[arg-type]
+    (lambda: rate_from_delta(1j), r"delta must be a number >= 0, got 1j"),  # type: ignore[arg-type]
     (lambda: relax(LOSSES.reshape(3, 1), 0.3), r"shape \(B,\).*got torch.float32 of shape \(3, 1\)"),
     (lambda: relax(torch.tensor([1, 2]), 0.3), r"floating-point.*got torch.int64"),
     (lambda: relax([0.1], 0.3), r"losses must be .* got list"),  # type: ignore[arg-type]

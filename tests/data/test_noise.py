@@ -2,6 +2,8 @@
 
 import hashlib
 import math
+import subprocess
+import sys
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -585,3 +587,56 @@ def test_bad_calls_are_refused_with_what_was_received(arguments, options, messag
     with pytest.raises(ValueError, match=message) as error:
         inject(*arguments, **options)
     assert "\n" not in str(error.value)
+
+
+PROGRAM = """
+import resource, sys
+import numpy as np
+from antidote_learn import inject
+rng = np.random.default_rng(0)
+labels, samples = rng.integers(0, 10_000, 20_000), rng.normal(size=(20_000, 3))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for spec in ("symmetric:0.4", "symmetric:0.4:mode=inclusive:count=iid", "pair:0.3", "instance:0.01"):
+    noisy = inject(labels, spec, X=samples, num_classes=10_000)
+    print(spec, noisy.rate, noisy.expected)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+def test_ten_thousand_classes_take_no_square_matrix():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    *rows, megabytes = done.stdout.splitlines()
+    assert float(megabytes) < 200  # K x K doubles are 800
+    rates = {spec: (float(rate), float(expected)) for spec, rate, expected in map(str.split, rows)}
+    assert rates["symmetric:0.4"] == (0.4, 0.4)
+    assert rates["pair:0.3"] == (0.3, 0.3)
+    for rate, expected in rates.values():
+        assert rate == pytest.approx(expected, abs=0.01)
+
+
+def test_many_classes_are_drawn_uniformly_from_the_others():
+    k = 3000
+    noisy = inject(np.repeat(np.arange(k), 20), "symmetric:1")
+    assert (noisy.labels != noisy.clean_labels).all()
+    counts = np.bincount((noisy.labels - noisy.clean_labels) % k, minlength=k)[1:]  # 20 draws for each distance
+    assert abs((counts - 20) ** 2 / 20 - 1).mean() < 1.5
+    assert ((counts - 20) ** 2 / 20).sum() == pytest.approx(k, rel=0.1)  # chi-square with k - 2 degrees of freedom
+    np.testing.assert_allclose(noisy.transition[0, 1:], 1 / (k - 1))
+    assert noisy.transition[7, 7] == 0
+
+
+@pytest.mark.parametrize("value", [2.5, "3", True, 1, -3, 10**30, None])
+def test_a_number_of_classes_that_is_none_is_refused(value):
+    if value is None:
+        assert inject([0, 1], "none", num_classes=None).labels.tolist() == [0, 1]
+        return
+    with pytest.raises(ValueError, match="num_classes must be a whole number >= 2"):
+        inject([0, 1, 0], "symmetric:0.4", num_classes=value)
+
+
+def test_labels_that_nobody_numbered_are_refused():
+    with pytest.raises(ValueError, match="labels must lie below 10000000, received 4611686018427387904"):
+        inject([0, 1, 2**62], "symmetric:0.4")
+    with pytest.raises(ValueError, match="sequential=true is for at most 2000 classes"):
+        inject(np.arange(3000), "asymmetric:0.4:sequential=true")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from antidote_learn._checks import check_whole, real_number
+
 SLACK = 0.25  # of the count, either way
 LEAST = 0.005  # share of the rows that c or r must call wrong, for what is contradicted to count
 WIDE = 1.5  # from this ratio of its ends without the slack on, an interval is explained
@@ -81,7 +83,7 @@ def flagged(quality: Floats, log_odds: Floats, *, max_flagged: int | None, fdr: 
         wanted = int((quality < 0.5).sum())
     else:
         mistaken = np.cumsum(quality[order]) / np.arange(1, len(order) + 1)
-        wanted = int((mistaken <= fdr).sum())  # it only rises
+        wanted = int((mistaken <= float(fdr)).sum())  # it only rises
     chosen = np.zeros(len(order), dtype=bool)
     chosen[order[: wanted if max_flagged is None else min(wanted, max_flagged)]] = True
     return chosen
@@ -89,9 +91,8 @@ def flagged(quality: Floats, log_odds: Floats, *, max_flagged: int | None, fdr: 
 
 def check_cut(max_flagged: int | None, fdr: float | None) -> None:
     """ValueError where a wish cannot be met."""
-    if max_flagged is not None and (
-        isinstance(max_flagged, bool) or int(max_flagged) != max_flagged or max_flagged < 0
-    ):
-        raise ValueError(f"max_flagged must be a whole number >= 0, the most rows to flag; got {max_flagged!r}")
-    if fdr is not None and not 0.0 < fdr < 1.0:
+    if max_flagged is not None:
+        check_whole("max_flagged", max_flagged, 0)
+    share = None if fdr is None else real_number(fdr)
+    if fdr is not None and (share is None or not 0.0 < share < 1.0):
         raise ValueError(f"fdr must lie between 0 and 1, the share of flagged rows that may be right; got {fdr!r}")

@@ -18,6 +18,7 @@ from antidote_learn.data.labels import as_numpy, class_names, label_words, liste
 from antidote_learn.data.tabular import as_inputs
 
 SUM_TOLERANCE = 1e-2
+MOST = np.iinfo(np.int32).max  # classes: their numbers are kept as int32
 
 Integers = NDArray[np.int64]
 
@@ -58,13 +59,15 @@ def find_label_issues(
     if pred_probs is None and features is None:
         raise ValueError("give pred_probs (held-out probabilities), features, or both; received neither")
     given, classes = _numbered(labels, pred_probs)
+    if pred_probs is None and len(classes) > len(given):
+        given, classes = _occurring(given, classes)
     said = [] if pred_probs is None else [_kept(pred_probs, given, len(classes))]
     return issues_of(given, classes, said, features, max_flagged=max_flagged, fdr=fdr)
 
 
 def issues_of(
     given: Integers,
-    classes: tuple[Any, ...],
+    classes: Sequence[Any],
     said: Sequence[Beliefs],
     features: Any,
     *,
@@ -80,21 +83,32 @@ def issues_of(
     trust = said[0].of(given) if said else None
     scores = score(given, len(classes), said=said, around=around, trust=trust)
     flags = flagged(scores.quality, scores.log_odds, max_flagged=max_flagged, fdr=fdr)
-    return issues_table(Rows(given, classes, np.arange(len(given)), around, same, {}), scores, flags)
+    return issues_table(Rows(given, tuple(classes), np.arange(len(given)), around, same, {}), scores, flags)
 
 
-def numbered_labels(labels: Any, count: int | None) -> tuple[Integers, tuple[Any, ...]]:
+def numbered_labels(labels: Any, count: int | None) -> tuple[Integers, Sequence[Any]]:
     """Labels as numbers, and their classes; ``count`` is that of the classes, where it is known."""
     return _numbered(labels, None if count is None else np.empty((0, count)))
 
 
-def _numbered(labels: Any, pred_probs: Any) -> tuple[Integers, tuple[Any, ...]]:
+def _occurring(given: Integers, classes: Sequence[Any]) -> tuple[Integers, tuple[Any, ...]]:
+    """Without the classes that no row has: nothing speaks for them, and there may be a million."""
+    found, positions = np.unique(given, return_inverse=True)
+    if len(found) < 2:
+        raise ValueError(f"all labels are {classes[found[0]]!r}; at least two classes are needed")
+    return positions.astype(np.int64), tuple(classes[k] for k in found.tolist())
+
+
+def _numbered(labels: Any, pred_probs: Any) -> tuple[Integers, Sequence[Any]]:
     """Labels as numbers, and the classes that these stand for, in the user's own type."""
     values = as_numpy(labels)
     if np.ndim(values) != 1 or not len(values):
         raise ValueError(f"labels must be a non-empty list (N,), one label a row; received shape {np.shape(values)}")
     array = np.asarray(values)
-    columns = None if pred_probs is None else np.shape(pred_probs)[-1]
+    shape = None if pred_probs is None else np.shape(pred_probs)
+    if shape is not None and len(shape) != 2:
+        raise ValueError(f"pred_probs must be numbers of shape (N, K), a row for each label; received shape {shape}")
+    columns = None if shape is None else shape[1]
     if array.dtype.kind in "iu" and not isinstance(pred_probs, pd.DataFrame):
         count = int(array.max()) + 1 if columns is None else columns
         if array.min() < 0 or array.max() >= count or count < 2:
@@ -102,7 +116,9 @@ def _numbered(labels: Any, pred_probs: Any) -> tuple[Integers, tuple[Any, ...]]:
                 f"labels must be integers 0 ... K - 1 of K >= 2 classes; received {array.min()} ... {array.max()} with "
                 f"K = {count}: number the classes from 0, or give names"
             )
-        return array.astype(np.int64), tuple(range(count))
+        if count > MOST:
+            raise ValueError(f"labels must lie below {MOST}, received {array.max()}: number the classes from 0")
+        return array.astype(np.int64), range(count)
     words = label_words(values, "labels", len(array))
     named = isinstance(pred_probs, pd.DataFrame)
     classes = tuple(map(str, pred_probs.columns)) if named else class_names({*words})

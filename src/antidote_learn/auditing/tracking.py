@@ -11,9 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from antidote_learn._checks import check_whole
 from antidote_learn._types import Relaxed
-from antidote_learn.auditing.finding import issues_of, numbered_labels
+from antidote_learn.auditing.finding import MOST, issues_of, numbered_labels
 from antidote_learn.core.beliefs import MeanBeliefs
+from antidote_learn.data.labels import as_numpy
 
 Integers = NDArray[np.int64]
 
@@ -41,7 +43,8 @@ class Tracker:
 
     def __init__(self, labels: Any, *, num_classes: int | None = None) -> None:
         """Nothing has been said yet."""
-        self._labels, self._classes = numbered_labels(labels, num_classes)
+        count = None if num_classes is None else check_whole("num_classes", num_classes, 2, MOST)
+        self._labels, self._classes = numbered_labels(labels, count)
         self._said = MeanBeliefs(self._labels, len(self._classes))
 
     def add(self, index: Any, said: Tensor | Relaxed) -> None:
@@ -52,7 +55,10 @@ class Tracker:
             said: (B, K) logits, before the step that learns from them; or ``loss.last`` of an `AntidoteLoss`, whose
                 weights say how far each label was believed (and nothing of other classes).
         """
-        rows = np.asarray(index.detach().cpu() if isinstance(index, Tensor) else index, dtype=np.int64)
+        rows = np.asarray(as_numpy(index))
+        if rows.dtype.kind not in "iu" and rows.size:
+            raise ValueError(f"index must be whole numbers (B,), positions in the training set; got {rows.dtype}")
+        rows = rows.astype(np.int64)
         probs = self._by_weights(rows, said) if isinstance(said, Relaxed) else self._by_logits(said)
         if rows.shape != probs.shape[:1]:
             raise ValueError(f"index must name one sample for each of the {len(probs)} rows, got shape {rows.shape}")

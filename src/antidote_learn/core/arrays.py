@@ -31,6 +31,7 @@ class Sample(Protocol):
     exp: Any
     log: Any
     log1p: Any
+    expm1: Any
 
     def integrate(self, terms: Terms) -> list[Scalar]:
         """The integral of every array that ``terms`` gives, times its power of the loss, under the measure."""
@@ -43,6 +44,12 @@ class Sample(Protocol):
 
     def smallest_positive(self) -> Scalar:
         """The smallest shifted loss that is not zero."""
+
+    def ordered(self) -> Any:
+        """The shifted losses, the smallest first."""
+
+    def ranked(self, ordered: Any, k: Scalar) -> Scalar:
+        """The k-th of `ordered`, counted from 0."""
 
     def at_least(self, bound: Scalar, x: Scalar) -> Scalar:
         """The larger of the two; NaN goes to the bound."""
@@ -129,6 +136,7 @@ class HostSample:
     eager, grouped, eps, tiny = True, False, float(np.finfo(np.float64).eps), 1e-300
     exp, log = staticmethod(math.exp), staticmethod(math.log)
     log1p: Any = staticmethod(math.log1p)
+    expm1 = staticmethod(math.expm1)
     # Built-in functions: a Python frame for each would take as long as the arithmetic.
     at_least = staticmethod(max)  # gives its first argument unless the second is larger, which NaN never is
     scalar, stop = staticmethod(float), staticmethod(bool)
@@ -206,9 +214,13 @@ class HostSample:
         """The smallest shifted loss that is not zero."""
         return min((float(x[x > 0].min()) for x, _, _ in self.chunks() if x.any()), default=1.0)
 
-    def nearest(self, x: float) -> float:
-        """The shifted loss nearest to a number."""
-        return min((float(part[np.abs(part - x).argmin()]) for part, _, _ in self.chunks()), key=lambda y: abs(y - x))
+    def ordered(self) -> Any:
+        """The shifted losses, the smallest first."""
+        return np.sort(np.concatenate([x for x, _, _ in self.chunks()]))
+
+    def ranked(self, ordered: Any, k: float) -> float:
+        """The k-th of `ordered`, counted from 0."""
+        return float(ordered[int(k)])
 
     def thinned(self, size: int) -> HostSample | None:
         """Every k-th sample, about ``size`` of them, as a cheap picture of the whole; None where it would be none."""
@@ -249,6 +261,7 @@ class DeviceSample:
 
     eager, grouped, streamed = False, False, False
     exp, log, log1p = staticmethod(torch.exp), staticmethod(torch.log), staticmethod(torch.log1p)
+    expm1 = staticmethod(torch.expm1)
 
     def __init__(self, x: torch.Tensor, mass: torch.Tensor) -> None:
         self.x, self.mass, self.size = x, mass, x.numel()
@@ -272,6 +285,14 @@ class DeviceSample:
         """The smallest shifted loss that is not zero."""
         least = torch.where(self.x > 0, self.x, math.inf).min()
         return torch.where(torch.isinf(least), 1.0, least)
+
+    def ordered(self) -> torch.Tensor:
+        """The shifted losses, the smallest first."""
+        return torch.sort(self.x).values
+
+    def ranked(self, ordered: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        """The k-th of `ordered`, counted from 0."""
+        return ordered.take(k.long())
 
     def share(self, mass: torch.Tensor) -> torch.Tensor:
         """The share of P that a part of its mass is; in groups, of each."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from antidote_learn._checks import real_number
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
 
 NEWTON = 24
@@ -25,12 +28,17 @@ def delta_from_rate(rate: float, divergence: Divergence | str = KL) -> float:
         0.223144
     """
     f = divergence_of(divergence)
-    if not 0.0 <= rate < 1.0:
+    number = real_number(rate)
+    if number is None or not 0.0 <= number < 1.0:
         raise ValueError(
             f"rate must be in [0, 1), got {rate!r}: the fraction of labels that may be wrong, 0.2 for 20 %"
         )
     require_forgetting(f)
-    return float(budget_of(f, float(rate)))
+    with np.errstate(over="ignore"):
+        delta = float(budget_of(f, number))
+    if math.isinf(delta):
+        raise ValueError(f"the budget of rate {rate!r} under {f.name!r} exceeds the largest number: lower one of them")
+    return delta
 
 
 def rate_from_delta(delta: float, divergence: Divergence | str = KL) -> float:
@@ -43,12 +51,13 @@ def rate_from_delta(delta: float, divergence: Divergence | str = KL) -> float:
         0.2
     """
     f = divergence_of(divergence)
-    if not delta >= 0.0:
+    number = real_number(delta)
+    if number is None or not number >= 0.0:
         raise ValueError(f"delta must be a number >= 0, got {delta!r}")
     require_forgetting(f)
-    if delta >= f.max_delta:
+    if number >= f.max_delta:
         return 1.0
-    return float(_rate(f, float(delta)))
+    return float(_rate(f, number))
 
 
 def require_forgetting(f: Divergence) -> None:

@@ -134,7 +134,9 @@ def _penalised(problem: Problem, x: Tensor, low: Tensor, penalty: float | None) 
         x, problem.divergence, lam, point.nu * point.t - low, raw["achieved"], raw["delta"], raw["threshold"]
     )
     status = torch.full_like(low, int(Status.BUDGET), dtype=torch.int64)
-    constant = problem.kappa * raw["achieved"] + penalty_value(penalty, r_max)
+    constant = penalty_value(penalty, r_max)
+    if problem.kappa > 0.0:
+        constant = constant + problem.kappa * raw["achieved"]
     return Solved(ratio_at(problem.divergence, x, point), constant, status, {**numbers, "r_max": r_max})
 
 
@@ -147,8 +149,9 @@ def _budgeted(problem: Problem, x: Tensor, low: Tensor, delta: float) -> Solved:
     point = solve_budget(problem, delta, sample.total(_cost(f, problem.missing)))
     slack = on_floor(point.t, kappa)
     raw = solution(problem, torch.where(slack, 0.0, point.t - kappa), point, low, delta)
-    off = (raw["achieved"] - delta).abs() > ACCURACY * delta
-    status = torch.where(slack, int(Status.FLOOR), torch.where(off, int(Status.INACCURATE), int(Status.BUDGET)))
+    missed = raw["achieved"] - delta
+    off = torch.where(slack, missed, missed.abs()) > ACCURACY * delta
+    status = torch.where(off, int(Status.INACCURATE), torch.where(slack, int(Status.FLOOR), int(Status.BUDGET)))
     numbers = _numbers(x, f, raw["lam"], point.nu * point.t - low, raw["achieved"], delta, raw["threshold"])
     solved = Solved(ratio_at(f, x, point._replace(nu=sample.at(point.nu))), kappa * raw["achieved"], status, numbers)
     if kappa > 0.0 or math.isinf(f.f_zero):

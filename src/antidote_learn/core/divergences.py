@@ -16,6 +16,8 @@ import torch
 
 Function = Callable[[Any], Any]
 
+LEAST_ORDER, LARGEST_ORDER = 1.0 + 1e-6, 1000.0  # of alpha: those for which the budget is met, as tests show
+
 
 def namespace(x: Any) -> Any:
     """The module whose functions suit ``x``: torch for tensors, NumPy for everything else."""
@@ -28,6 +30,11 @@ class Power(NamedTuple):
     exponent: float
     scale: float
     constant: float
+
+    @property
+    def steep(self) -> bool:
+        """Whether it is alpha of an order above 4, which is solved in logarithms (see `pivots`)."""
+        return 0.0 < self.exponent < 1.0 / 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,14 +156,17 @@ def alpha(a: float) -> Divergence:
     Limits: a -> 1 is KL in value and weights; a = 2 is half of Pearson's chi-square. Weights vanish beyond a threshold.
 
     Args:
-        a: The order, any finite number greater than 1.
+        a: The order, greater than 1: from 1.000001, which is KL in six digits, to 1000.
 
     Example:
         >>> alpha(2.0).f(3.0)
         4.0
     """
-    if not (isinstance(a, (int, float)) and 1.0 < a < math.inf):
-        raise ValueError(f"alpha must be a finite number greater than 1, got {a!r}; for the limit alpha -> 1 use 'kl'")
+    if isinstance(a, bool) or not (isinstance(a, (int, float)) and LEAST_ORDER <= a <= LARGEST_ORDER):
+        raise ValueError(
+            f"alpha must be a number from {LEAST_ORDER:.6f} to {LARGEST_ORDER:g}, so greater than 1, got {a!r}; "
+            "for the limit alpha -> 1 use 'kl'"
+        )
     a = float(a)
     b, scale = a - 1.0, a * (a - 1.0)
 
@@ -286,6 +296,9 @@ def divergence_of(spec: Divergence | str) -> Divergence:
             try:
                 return alpha(float(order))
             except ValueError as error:
-                raise ValueError(f"divergence {spec!r}: the order after 'alpha:' must be a number above 1") from error
+                raise ValueError(
+                    f"divergence {spec!r}: the order after 'alpha:' must be a number above 1, at most {LARGEST_ORDER:g}"
+                ) from error
     names = ", ".join(repr(name) for name in DIVERGENCES)
-    raise ValueError(f"unknown divergence {spec!r}; accepted: {names}, 'alpha:A' with A > 1, or a Divergence record")
+    orders = f"'alpha:A' with 1 < A <= {LARGEST_ORDER:g}"
+    raise ValueError(f"unknown divergence {spec!r}; accepted: {names}, {orders}, or a Divergence record")

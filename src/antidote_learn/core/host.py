@@ -20,6 +20,7 @@ from antidote_learn.core.points import Point, Problem
 from antidote_learn.core.solvers import NEAR, SEEN, solve_budget, solve_kl_batch, solve_penalty
 from antidote_learn.core.writing import Ratio, Solved, mended, written
 
+WIDEST = 1e150  # distance of two losses whose square is a double
 _NOTHING = contextlib.nullcontext()
 
 
@@ -51,6 +52,10 @@ def weigh_on_host(
         if found is not None:
             weights, value, status, raw = found
             return Weighing(torch.from_numpy(weights), value, status, KL, raw, measure)
+    if high - low > WIDEST:
+        raise ValueError(
+            f"losses must lie within {WIDEST:g} of one another, got {low:g} ... {high:g}: look at the inputs"
+        )
     out: Any = np.zeros(losses.numel(), np.float64 if losses.dtype == torch.float64 else np.float32)
     if values.size == 0:
         return _infinite(out, f, delta, measure, given)
@@ -99,7 +104,7 @@ def weigh_kl_batch(
     the largest loss. Also None: a few steps are not enough, or the last of them missed the budget.
     """
     low, high = extremes(values) if ends is None else ends
-    if not (NEGLIGIBLE < high - low < kappa * 1e300 and delta > 0.0 and values.size <= CHUNK):
+    if not (NEGLIGIBLE < high - low < min(kappa * 1e300, WIDEST) and delta > 0.0 and values.size <= CHUNK):
         return None
     sample = HostSample(values, None, low)
     found = solve_kl_batch(Problem(sample, KL, kappa, high - low, 0.0, 0.0), delta)
@@ -178,8 +183,9 @@ def _budgeted(
     slack = on_floor(point.t, kappa)
     unseen = f is KL and near > 0.0 and not slack
     raw = solution(problem, 0.0 if slack else point.t - kappa, point, low, delta)
-    accurate = unseen or abs(raw["achieved"] - delta) <= ACCURACY * delta
-    status = Status.FLOOR if slack else Status.BUDGET if accurate else Status.INACCURATE
+    missed = raw["achieved"] - delta
+    accurate = unseen or (missed if slack else abs(missed)) <= ACCURACY * delta
+    status = Status.INACCURATE if not accurate else Status.FLOOR if slack else Status.BUDGET
     return Solved(kappa * raw["achieved"], status, raw, _ratio_at(f, sample, point), point if unseen else None)
 
 
@@ -193,7 +199,8 @@ def _penalised(problem: Problem, sample: HostSample, penalty: float) -> Solved:
         return solved._replace(constant=solved.constant + penalty_value(penalty, problem.missing))
     lam, point, r_max = solve_penalty(problem, penalty)
     raw = solution(problem, lam, point, sample.low, max(point.divergence, 0.0), r_max)
-    constant = problem.kappa * raw["achieved"] + penalty_value(penalty, r_max)
+    soft = problem.kappa * raw["achieved"] if problem.kappa > 0.0 else 0.0  # of a divergence that may be beyond doubles
+    constant = soft + penalty_value(penalty, r_max)
     return Solved(constant, Status.BUDGET, raw, _ratio_at(problem.divergence, sample, point))
 
 

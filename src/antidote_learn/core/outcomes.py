@@ -11,9 +11,10 @@ from torch import Tensor
 
 from antidote_learn._types import Status
 from antidote_learn.core.budgets import rate_from_delta
-from antidote_learn.core.divergences import KL, Divergence
+from antidote_learn.core.divergences import KL, Divergence, namespace
+from antidote_learn.core.pivots import steep_weights
 from antidote_learn.core.points import Point, Problem
-from antidote_learn.core.solvers import TOLERANCE
+from antidote_learn.core.steps import TOLERANCE
 
 SLACK = 1e-12  # with which budgets are compared
 ACCURACY = 1e-6  # of D_f against delta
@@ -67,8 +68,7 @@ def ratio_at(f: Divergence, x: Any, point: Point) -> Any:
         score -= point.nu + 1.0
         return np.exp(score, score) if isinstance(score, np.ndarray) else torch.exp(score)
     if point.near is not None and f.power is not None:
-        pivot, slope, share, mass = point.near
-        return np.maximum((x - pivot) * slope + share, 0.0) ** f.power.exponent / mass
+        return steep_weights(namespace(x), x, f.power.exponent, point.near)
     return f.conjugate_prime(x * back - point.nu) / point.mass
 
 

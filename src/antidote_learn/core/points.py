@@ -36,7 +36,7 @@ class Point(NamedTuple):
     drift: Scalar  # d nu / d log t; of a power family: d log t / d v
     curvature: Scalar  # of a general f: mean of 1 / f''(weights)
     bend: Scalar = None  # the second derivative of D_f in log t, where it is known
-    near: tuple[float, float, float, float] | None = None  # (a, b, c, m): the weights are max((x - a) b + c, 0)^p / m
+    near: tuple[Scalar, Scalar, Scalar] | None = None  # where it is sought next to a loss: see `pivots`
 
 
 def kl_moments(sample: Sample, missing: Scalar, t: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar, Scalar]:
@@ -62,19 +62,18 @@ def kl_point(problem: Problem, t: Scalar) -> Point:
     return Point(t, log_z - 1.0, 1.0, divergence, slope, mean, 1.0, bend)
 
 
-def power_point(problem: Problem, power: Power, v: Scalar, pivot: float = 0.0) -> Point:
-    """A power family, f'(w) = c + s w^(1/p), at the offset o = pivot + exp(v), which makes the temperature explicit.
+def power_point(problem: Problem, power: Power, v: Scalar) -> Point:
+    """A power family, f'(w) = c + s w^(1/p), at the offset o = exp(v), which makes the temperature explicit.
 
     The weights are u^p / mean(u^p), u = max(1 - x / o, 0) for s > 0 and 1 + x / o for s < 0, and
-    t = o mean(u^p)^(1/p) / |s|. A loss at the pivot, which needs s > 0, has an exact u however near the offset is.
+    t = o mean(u^p)^(1/p) / |s|.
     """
-    ops, p, beyond = problem.sample, power.exponent, problem.sample.exp(v)
+    ops, p, offset = problem.sample, power.exponent, problem.sample.exp(v)
     sign, scale = (1.0, power.scale) if power.scale > 0.0 else (-1.0, -power.scale)
-    offset = pivot + beyond
-    back, share = -sign / offset, beyond / offset
+    back = -sign / offset
 
     def terms(xp: Any, x: Any) -> Integrands:
-        u = (x - pivot) * back + share if pivot else x * back + 1.0
+        u = x * back + 1.0
         if sign > 0.0:
             alive = u > 0.0
             u = xp.where(alive, u, 0.0)
@@ -90,8 +89,7 @@ def power_point(problem: Problem, power: Power, v: Scalar, pivot: float = 0.0) -
     first, below = first / mass, below / mass
     divergence = power.scale / (1.0 + 1.0 / p) * (first / root - 1.0)  # the mean of w^(1 + 1/p) is first / root
     slope = sign * p * scale / root * (1.0 - first * below)
-    t, nu, near = offset * root / scale, -sign * scale / root - power.constant, (pivot, back, share, mass)
-    return Point(t, nu, 1.0, divergence, slope * share, below * share, 1.0, near=near if pivot else None)
+    return Point(offset * root / scale, -sign * scale / root - power.constant, 1.0, divergence, slope, below, 1.0)
 
 
 def general_point(problem: Problem, t: Scalar, nu: Scalar) -> Point:

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from antidote_learn._checks import real_number
+
 MIN_CLASS_SIZE = 5  # a predicted class with fewer samples gives no anchors
 SUM_TOLERANCE = 1e-2  # a bfloat16 softmax over 100 classes is off by less
 IDENTIFIABLE = 0.1  # agreement above chance, as a share of what is possible, below which nothing can be said
@@ -105,9 +107,10 @@ def estimate_noise_rate(
     """
     epochs = _check_probs(probs)
     given = _check_labels(labels, *epochs.shape[1:])
-    if not 0.0 < share <= 1.0:
+    part = real_number(share)
+    if part is None or not 0.0 < part <= 1.0:
         raise ValueError(f"share must lie in (0, 1], the part of each class that serves as anchors; received {share!r}")
-    result = rate_of_probabilities(epochs, given, share=share)
+    result = rate_of_probabilities(epochs, given, share=part)
     if not result.identifiable:
         warnings.warn(doubt(result, epochs.shape[2]), UserWarning, stacklevel=2)
     return result
@@ -221,7 +224,12 @@ def _anchors(confidence: Floats, predicted: Integers, k: int, share: float) -> I
 
 def _check_probs(probs: npt.ArrayLike | torch.Tensor) -> Floats:
     """Probabilities as float64 ``(W, N, K)``, or a ValueError."""
-    array = np.asarray(probs.detach().cpu().double() if isinstance(probs, torch.Tensor) else probs, dtype=np.float64)
+    if isinstance(probs, torch.Tensor):
+        probs = probs.detach().cpu().double() if probs.is_floating_point() else probs.detach().cpu()
+    given = np.asarray(probs)
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"probs must be numbers (N, K) or (W, N, K); received {given.dtype} of shape {given.shape}")
+    array = given.astype(np.float64, copy=False)
     if array.ndim not in (2, 3) or array.shape[-1] < 2 or array.size == 0:
         raise ValueError(
             f"probs must be (N, K) or (W, N, K), not empty, with a column for each of K >= 2 classes; received shape "

@@ -6,11 +6,12 @@ min over Q with D_f(Q || P) <= delta of E_Q[L] + kappa D_f(Q || P), P the batch 
 from __future__ import annotations
 
 import math
+import reprlib
 
 import torch
 from torch import Tensor
 
-from antidote_learn._checks import check_number
+from antidote_learn._checks import check_losses, check_number, real_number
 from antidote_learn._types import Relaxed
 from antidote_learn.core.budgets import require_forgetting
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
@@ -128,9 +129,21 @@ def dual_objective(
     f = divergence_of(divergence)
     if rho is None and f is not KL:
         raise ValueError(f"dual_objective needs rho for the divergence {f.name!r}; only 'kl' eliminates it")
-    lam = torch.as_tensor(lam, dtype=losses.dtype, device=losses.device)
-    t = lam + kappa
+    check_losses(losses)
+    lam, budget, soft = (_multiplier(*each, losses) for each in (("lam", lam), ("delta", delta), ("kappa", kappa)))
+    t = lam + soft
     if rho is None:
-        return -lam * delta - t * (torch.logsumexp(-losses / t, 0) - math.log(losses.numel()))  # eq:G_KL
+        return -lam * budget - t * (torch.logsumexp(-losses / t, 0) - math.log(losses.numel()))  # eq:G_KL
+    rho = _multiplier("rho", rho, losses)
     star: Tensor = f.conjugate(-(losses + rho) / t)
-    return -lam * delta - rho - t * star.mean()  # eq:G_f
+    return -lam * budget - rho - t * star.mean()  # eq:G_f
+
+
+def _multiplier(name: str, value: Tensor | float, losses: Tensor) -> Tensor:
+    """A number or a real tensor of one element, in the type of the losses."""
+    if isinstance(value, Tensor) and value.is_floating_point() and value.numel() == 1:
+        return value.reshape(()).to(losses)
+    number = real_number(value)
+    if number is None:
+        raise ValueError(f"{name} must be a number or a tensor of one, got {reprlib.repr(value)}")
+    return torch.as_tensor(number, dtype=losses.dtype, device=losses.device)

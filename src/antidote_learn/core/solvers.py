@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from antidote_learn.core.arrays import CHUNK, DeviceSample, HostSample, Sample, Scalar
+from antidote_learn.core.arrays import CHUNK, DeviceSample, HostSample, Scalar
 from antidote_learn.core.budgets import log_marginal_price, penalty_value, rate_of
 from antidote_learn.core.chi2 import sorted_chi2
 from antidote_learn.core.divergences import CHI2, KL, Power
+from antidote_learn.core.pivots import solve_steep_budget, solve_steep_penalty
 from antidote_learn.core.points import (
     Point,
     Problem,
@@ -26,8 +27,8 @@ from antidote_learn.core.points import (
     shift_bracket,
     spread,
 )
+from antidote_learn.core.steps import HOST_LIMIT, Bracket, Search, find_root, halley, take_step
 
-TOLERANCE = 1e-9  # of log(D_f / delta)
 FEW = 4
 NEAR = 0.05  # a residual of KL after which one Halley step suffices, with what it misses mended
 SEEN = 2e-8  # by how much of delta a point that was not evaluated may miss it
@@ -35,74 +36,15 @@ MENDED = 1e-4  # a change of log t that is made to first order in weights alread
 OFF_FLOOR = 1e-5  # closer to the floor than this every step is evaluated
 MASS_TOLERANCE = 500.0  # of the mean weight, in units of the last place
 STALLED = 2.0  # relative width of a bracket of the shift in which digits have run out, likewise
-HOST_LIMIT = 400
 DEVICE_KL, DEVICE_KL_COLD, COLD = 2, 6, 1e-3  # a device loop never stops early; it is longer where kappa is below COLD
 DEVICE_PENALTY, DEVICE_POWER, DEVICE_NESTED = 16, 40, 96
 SECTIONS, CUTS = 2, 8  # how often, and into how many parts, a device cuts the bracket of KL before
 THIN_ABOVE, THIN_TO, THIN_BY = 2 * CHUNK, CHUNK // 2, 64
 THIN_NEAR = 0.1  # a residual after which one step suffices for a thinned sample, whose root is off by some 0.01 anyway
 DEPTH = 40.0  # how far below the smallest gap between two losses log t may fall when kappa = 0
-COARSE, PIVOTAL = 2e-9, 1e-6  # a residual that asks for a pivot, and how near to the offset it lies, relative to it
+COARSE = 2e-9  # a residual that asks for a pivot
 SMALL_BUDGET = 1e-4  # below it the explicit D_f of a power family has lost too many digits
 GRID = 24  # points that look for the lowest of several minima of the penalised problem
-
-
-class Search(NamedTuple):
-    """A decreasing residual in v, which sets the temperature, with its root above ``floor`` or at it."""
-
-    residual: Callable[[Scalar, Point], tuple[Scalar, Scalar, Scalar]]  # (v, point) -> residual, two derivatives in v
-    start: Scalar
-    floor: Scalar
-    high: Scalar
-
-
-Bracket = tuple[Scalar, Scalar, Scalar]  # low and high end, and what the next residual must stay below to be trusted
-
-
-def _halley(at_least: Callable[[Any, Any], Any], gap: Scalar, fall: Scalar, second: Scalar) -> Scalar:
-    """How far it is to the root of a residual that falls by ``fall``, by Halley's rule, at most 3.3 Newton steps."""
-    newton = gap / fall
-    return newton / at_least(0.3, 1.0 - 0.5 * newton * second / fall)
-
-
-def _step(
-    ops: Sample,
-    v: Scalar,
-    floor: Scalar,
-    bracket: Bracket,
-    residual: tuple[Scalar, Scalar, Scalar],
-) -> tuple[Scalar, Bracket, Any]:
-    """One Halley step (Newton where the second derivative is unknown), or a bisection where that fails.
-
-    Returns (v, bracket, whether v is the root). A step fails where it leaves the bracket or where the residual was not
-    halved. A residual that is not positive at the floor has its root there (Case 1 of app:bisection_KL: lam = 0).
-    """
-    select, at_least = ops.select, ops.at_least
-    gap, derivative, second = residual
-    size, positive = abs(gap), gap > 0.0
-    done = (size <= TOLERANCE) | ((v <= floor) & (gap <= 0.0))
-    if ops.stop(done):
-        return v, bracket, done
-    low, high, limit = bracket
-    low, high = select(positive, v, low), select(positive, high, v)
-    newton = at_least(floor, v + _halley(at_least, gap, at_least(ops.tiny, -derivative), second))
-    good = (newton > low) & (newton < high) & (size < limit)
-    following = at_least(floor, select(good, newton, 0.5 * (low + high)))
-    done = done | (following == v)
-    limit = select(good, 0.5 * size, ops.scalar(math.inf))
-    return select(done, v, following), (low, high, limit), done
-
-
-def _find(problem: Problem, search: Search, evaluate: Callable[[Scalar], Point], length: int = DEVICE_PENALTY) -> Point:
-    """Runs a search whose points are explicit; ``length`` is that of a loop that cannot stop early."""
-    ops, floor = problem.sample, search.floor
-    v, bracket = ops.at_least(floor, search.start), (floor - 1.0, search.high, ops.scalar(math.inf))
-    for _ in range(HOST_LIMIT if ops.eager else length):
-        point = evaluate(v)
-        v, bracket, done = _step(ops, v, floor, bracket, search.residual(v, point))
-        if ops.stop(done):
-            break
-    return point if ops.eager else evaluate(v)
 
 
 class Nested(NamedTuple):
@@ -135,7 +77,7 @@ def _find_nested(problem: Problem, search: Search, temperature: Callable[[Scalar
 
     def move_temperature(state: Nested, point: Point) -> Nested:
         residual = search.residual(state.v, point)
-        v, bracket, done = _step(ops, state.v, search.floor, state.bracket, residual)
+        v, bracket, done = take_step(ops, state.v, search.floor, state.bracket, residual)
         t = temperature(v)
         low, high = shift_bracket(problem, t)
         nu = point.nu + point.drift * ops.log(t / point.t)  # to first order
@@ -170,6 +112,8 @@ def solve_budget(problem: Problem, delta: float, cost: Scalar, near: float = 0.0
     """
     ops, f, kappa = problem.sample, problem.divergence, problem.kappa
     budget = ops.at_least(ops.tiny, ops.scalar(delta) - cost)
+    if f.power is not None and f.power.steep:
+        return solve_steep_budget(problem, f.power.exponent, cost, budget)
     if f.power is not None and delta >= SMALL_BUDGET:
         return _solve_power(problem, delta, cost, budget)
 
@@ -204,7 +148,7 @@ def solve_kl_batch(problem: Problem, delta: float) -> tuple[float, float] | None
         if not (divergence > 0.0 and slope < 0.0):
             return None
         gap, fall = math.log(divergence / delta), -slope / divergence
-        following = max(floor, v + _halley(max, gap, fall, bend / divergence - fall * fall))
+        following = max(floor, v + halley(max, gap, fall, bend / divergence - fall * fall))
         if abs(gap) <= NEAR and following > floor + OFF_FLOOR:
             return math.exp(following), log_z + mean * (following - v)
         v = following
@@ -226,7 +170,8 @@ def _solve_kl(
         log_z, mean, divergence, slope, bend = kl_moments(ops, missing, ops.exp(v))
         used, before = ops.at_least(ops.tiny, divergence - cost), v
         slope = slope / used
-        v, bracket, done = _step(ops, v, floor, bracket, (ops.log(used / budget), slope, bend / used - slope * slope))
+        residual = ops.log(used / budget), slope, bend / used - slope * slope
+        v, bracket, done = take_step(ops, v, floor, bracket, residual)
         if ops.stop(done):
             return Point(ops.exp(v), log_z - 1.0, 1.0, divergence, slope * used, mean, 1.0, bend)
         if near > 0.0 and bracket[2] <= 0.5 * near and v > floor + OFF_FLOOR:
@@ -295,9 +240,9 @@ def _solve_power(problem: Problem, delta: float, cost: Scalar, budget: Scalar) -
     start = _power_start(problem, power, delta, cost, budget)
     high = ops.at_least(floor, ops.log(problem.largest * (1.0 + scale / budget**0.5))) + 10.0
     search = Search(residual, start, floor, high)
-    point = _find(problem, search, lambda v: power_point(problem, power, v), DEVICE_POWER)
+    point: Point = find_root(ops, search, lambda v: power_point(problem, power, v), DEVICE_POWER)
     if isinstance(ops, HostSample) and falling and kappa == 0.0 and abs(residual(start, point)[0]) > COARSE:
-        return _from_pivot(problem, power, residual, point)
+        return solve_steep_budget(problem, power.exponent, cost, budget)  # doubles cannot place the offset
     return point
 
 
@@ -315,26 +260,6 @@ def _power_start(problem: Problem, power: Power, delta: float, cost: Scalar, bud
     if power.scale > 0.0:
         return ops.log(scale * t + mean)
     return ops.log(ops.at_least(0.1 * scale * t, scale * t - mean))
-
-
-def _from_pivot(
-    problem: Problem, power: Power, residual: Callable[[Scalar, Point], tuple[Scalar, Scalar, Scalar]], point: Point
-) -> Point:
-    """The point again, where doubles cannot place the offset: it nearly is a loss, and is sought in the distance to it.
-
-    With alpha > 2 a weight grows like a root of that distance, so that the last place of the offset decides digits.
-    """
-    sample = problem.sample
-    assert isinstance(sample, HostSample)  # a device says that it missed
-    offset = -(point.nu + power.constant) * point.t
-    pivot = sample.nearest(offset)
-    if not 0.0 < pivot < math.inf:
-        return point
-    high = math.log(offset) + math.log(PIVOTAL)
-    search = Search(residual, high - 5.0, high - 200.0, high)
-    found = _find(problem, search, lambda v: power_point(problem, power, v, pivot))
-    better = abs(residual(high, found)[0]) < abs(residual(high, point)[0])
-    return found if better else point
 
 
 def _sorted_start(problem: Problem, delta: float) -> float | None:
@@ -359,6 +284,8 @@ def solve_penalty(problem: Problem, penalty: float) -> tuple[Scalar, Point, Scal
     sought in log lam, so that a lam far below kappa keeps its digits.
     """
     ops, f, kappa = problem.sample, problem.divergence, problem.kappa
+    if f.power is not None and f.power.steep:
+        return solve_steep_penalty(problem, f.power.exponent, penalty)
 
     def temperature(v: Scalar) -> Scalar:
         return ops.exp(v) + kappa
@@ -374,7 +301,7 @@ def solve_penalty(problem: Problem, penalty: float) -> tuple[Scalar, Point, Scal
     if ops.eager and not f.convex_penalty:  # a device settles for the minimum that it meets first
         search = _around_lowest(problem, search, temperature, penalty)
     if f is KL:
-        point = _find(problem, search, lambda v: kl_point(problem, temperature(v)))
+        point = find_root(ops, search, lambda v: kl_point(problem, temperature(v)), DEVICE_PENALTY)
     else:
         point = _find_nested(problem, search, temperature, ops.scalar(math.inf))
     chosen = ops.at_least(ops.tiny, point.divergence)

@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from antidote_learn.data.labels import as_numpy
-from antidote_learn.data.maps import Floats, Integers, rounded
+from antidote_learn.data.maps import MANY, Floats, Integers, rounded
 
 SPREAD = 0.1  # of the per-sample rates of instance-dependent noise
 RIDGE = 1e-2  # penalty of the poisoner's linear model, per sample
@@ -42,7 +42,7 @@ def relabel_by_instance(
         flips = rng.random(count) < rates
         expected = float(rates.mean())
     noisy = labels.copy()
-    for c in range(num_classes):
+    for c in range(num_classes) if num_classes <= MANY else np.unique(labels[flips]):
         rows = np.flatnonzero(flips & (labels == c))
         logits = x[rows] @ rng.standard_normal((x.shape[1], num_classes))
         logits[:, c] = -np.inf
@@ -58,16 +58,27 @@ def relabel_adversarially(labels: Integers, x: Floats, rate: float) -> tuple[Int
     classes, own = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"adversarial noise needs samples of at least 2 classes, received only class {classes[0]}")
-    model = Ridge(alpha=RIDGE * len(x), solver="cholesky", copy_X=False)
-    scores = model.fit(x, np.eye(len(classes))[own]).predict(x)
-    everyone = np.arange(len(labels))
-    true = scores[everyone, own]
-    scores[everyone, own] = -np.inf
-    other = scores.argmax(axis=1)
-    weakest = np.argsort(true - scores[everyone, other], kind="stable")[: rounded(rate * len(labels))]
+    margin, other = _margins(x, own, len(classes))
+    weakest = np.argsort(margin, kind="stable")[: rounded(rate * len(labels))]
     noisy = labels.copy()
     noisy[weakest] = classes[other[weakest]]
     return noisy, len(weakest) / len(labels)
+
+
+def _margins(x: Floats, own: Integers, count: int) -> tuple[Floats, Integers]:
+    """(N,) by how much a linear model prefers the true class to the best other, and that one; in blocks of classes."""
+    model = Ridge(alpha=RIDGE * len(x), solver="cholesky", copy_X=False)
+    true, best, other = np.empty(len(x)), np.full(len(x), -np.inf), np.zeros(len(x), dtype=np.int64)
+    for start in range(0, count, MANY):
+        part = np.arange(start, min(start + MANY, count))
+        scores = model.fit(x, (own[:, None] == part).astype(np.float64)).predict(x).reshape(len(x), -1)
+        mine = np.flatnonzero((own >= start) & (own <= part[-1]))
+        true[mine], scores[mine, own[mine] - start] = scores[mine, own[mine] - start], -np.inf
+        top = scores.argmax(axis=1)
+        most = scores[np.arange(len(x)), top]
+        better = most > best
+        best[better], other[better] = most[better], top[better] + start
+    return true - best, other
 
 
 def standardised(X: Any, n: int, *, kind: str) -> Floats:

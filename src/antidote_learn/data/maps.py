@@ -8,17 +8,20 @@ class start from labels that others have already changed (``sequential=true``).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-ClassMap = dict[int, tuple[int, ...]]
+ClassMap = Mapping[int, tuple[int, ...]]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 COUNTS = ("exact", "iid", "exact-all", "exact-pairs")
 """How many samples of each class are relabelled; see `inject`."""
 
+MANY = 2000  # classes: up to so many each class draws from all its targets at once, and a dense matrix is small
 SLACK = 1e-9  # of a count that is rounded down: 0.29 * 100 is 28.999999999999996
 
 # truck -> automobile, bird -> airplane, cat <-> dog, deer -> horse
@@ -43,6 +46,25 @@ def next_of(group: list[int]) -> ClassMap:
 def others_of(group: list[int]) -> ClassMap:
     """Each class of the group turns into any of the others."""
     return {a: tuple(b for b in group if b != a) for a in group}
+
+
+class AnyClass(Mapping[int, tuple[int, ...]]):
+    """Each of ``count`` classes turns into any other, or (``inclusive``) into any; tuples are made when asked for."""
+
+    def __init__(self, count: int, *, inclusive: bool) -> None:
+        self.count, self.inclusive = count, inclusive
+
+    def __getitem__(self, source: int) -> tuple[int, ...]:
+        return tuple(b for b in range(self.count) if self.inclusive or b != source)
+
+    def __contains__(self, source: object) -> bool:
+        return source in range(self.count)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.count))
+
+    def __len__(self) -> int:
+        return self.count
 
 
 def _sorted(*parts: ClassMap) -> ClassMap:
@@ -91,41 +113,85 @@ def target_matrix(targets: ClassMap, num_classes: int) -> Floats:
     return matrix
 
 
+class Drawn(NamedTuple):
+    """How labels were drawn, without a matrix of all classes.
+
+    Attributes:
+        targets: What each class is mistaken for.
+        rate: Of the samples that are redrawn.
+        sizes: (K,) samples of each class.
+        by_pairs: Whether a pair's number is rounded down on its own.
+    """
+
+    targets: ClassMap
+    rate: float
+    sizes: Integers
+    by_pairs: bool
+
+    def transition(self) -> Floats:
+        """(K, K)."""
+        moved = self.rate * target_matrix(self.targets, len(self.sizes))
+        if self.by_pairs:
+            moved = np.floor(moved * self.sizes[:, None] + SLACK) / np.maximum(self.sizes, 1)[:, None]
+        return moved + np.diag(1.0 - moved.sum(axis=1))
+
+    def wrong(self) -> Floats:
+        """(K,), the share of each class that gets another label: 1 less the diagonal of the transition."""
+        shares = np.zeros(len(self.sizes))
+        for source in self.targets:
+            count, own = _width(self.targets, source)
+            share = self.rate / count
+            if self.by_pairs:
+                share = math.floor(share * self.sizes[source] + SLACK) / max(int(self.sizes[source]), 1)
+            shares[source] = share * (count - own)
+        return shares
+
+
+def _width(targets: ClassMap, source: int) -> tuple[int, int]:
+    """How many targets a class has, and how many of them are itself."""
+    if isinstance(targets, AnyClass):
+        return (targets.count, 1) if targets.inclusive else (targets.count - 1, 0)
+    return len(targets[source]), targets[source].count(source)
+
+
 def relabel(
     labels: Integers, targets: ClassMap, rate: float, *, num_classes: int, count: str, rng: np.random.Generator
-) -> tuple[Integers, Floats]:
-    """A share ``rate`` of each class redrawn from its targets: the labels (N,) and their transition matrix (K, K)."""
-    matrix = target_matrix(targets, num_classes)
+) -> tuple[Integers, Drawn]:
+    """A share ``rate`` of each class redrawn from its targets: the labels (N,), and how they were drawn."""
     sizes = np.bincount(labels, minlength=num_classes)
-    if count == "exact-pairs":
-        pairs = np.floor(rate * matrix * sizes[:, None] + SLACK).astype(np.int64)
-        moved = pairs / np.maximum(sizes, 1)[:, None]
+    drawn = Drawn(targets, rate, sizes, count == "exact-pairs")
+    if drawn.by_pairs:
+        pairs = [_rounded_pairs(targets, source, rate, int(sizes[source])) for source in range(num_classes)]
     else:
-        pairs = rng.multinomial(_numbers(sizes, matrix, rate, count, rng), matrix)
-        moved = rate * matrix
-    return _assign(labels, pairs, rng), moved + np.diag(1.0 - moved.sum(axis=1))
+        numbers = _numbers(sizes, targets, rate, count, rng)
+        pairs = [_drawn_pairs(targets, source, int(n), num_classes, rng) for source, n in enumerate(numbers)]
+    return _assign(labels, pairs, num_classes, rng), drawn
 
 
 def relabel_sequentially(
     labels: Integers, targets: ClassMap, rate: float, *, num_classes: int, count: str, rng: np.random.Generator
 ) -> tuple[Integers, Floats]:
-    """`relabel`, one class of the map after the other, each on the labels that the ones before have left."""
+    """`relabel`, one class of the map after the other, each on the labels that the ones before have left: with T."""
+    if num_classes > MANY:
+        raise ValueError(f"sequential=true is for at most {MANY} classes, received {num_classes}: leave it out")
     transition = np.eye(num_classes)
     for source in targets:
         only = {source: targets[source]}
         labels, step = relabel(labels, only, rate, num_classes=num_classes, count=count, rng=rng)
-        transition = transition @ step
+        transition = transition @ step.transition()
     return labels, transition
 
 
 def draw(labels: Integers, transition: Floats, rng: np.random.Generator) -> Integers:
     """(N,) labels, each drawn on its own from its row of ``transition`` (K, K)."""
-    return _assign(labels, rng.multinomial(np.bincount(labels, minlength=len(transition)), transition), rng)
+    numbers = rng.multinomial(np.bincount(labels, minlength=len(transition)), transition)
+    everything = np.arange(len(transition))
+    return _assign(labels, [(everything, row) for row in numbers], len(transition), rng)
 
 
-def expected_rate(labels: Integers, transition: Floats) -> float:
-    """The share of wrong labels that the matrix gives for these classes, free of rounding in the last digits."""
-    return round(float(np.mean(1.0 - np.diag(transition)[labels])), 12)
+def expected_rate(labels: Integers, wrong: Floats) -> float:
+    """The share of wrong labels where ``wrong`` (K,) of each class are, free of rounding in the last digits."""
+    return round(float(np.mean(wrong[labels])), 12)
 
 
 def empirical_transition(labels: Integers, clean_labels: Integers, num_classes: int) -> Floats:
@@ -140,21 +206,48 @@ def rounded(number: float) -> int:
     return math.floor(number + 0.5)
 
 
-def _numbers(sizes: Integers, matrix: Floats, rate: float, count: str, rng: np.random.Generator) -> Integers:
+Pairs = tuple[Integers, Integers]  # the classes that samples of one class turn into, and how many do
+
+
+def _rounded_pairs(targets: ClassMap, source: int, rate: float, size: int) -> Pairs:
+    """``rate`` of a class, divided by its targets and rounded down for each."""
+    if source not in targets:
+        return np.array([source]), np.array([math.floor(rate * size + SLACK)])
+    share = math.floor(rate * (1.0 / _width(targets, source)[0]) * size + SLACK)
+    classes = np.array(targets[source] if share else (), dtype=np.int64)
+    return classes, np.full(len(classes), share)
+
+
+def _drawn_pairs(targets: ClassMap, source: int, number: int, num_classes: int, rng: np.random.Generator) -> Pairs:
+    """``number`` of a class, drawn from its targets; one of many classes draws for each sample."""
+    if isinstance(targets, AnyClass) and targets.count > MANY:
+        drawn = rng.integers(0, targets.count - (not targets.inclusive), number)
+        return np.unique(drawn + (drawn >= source) * (not targets.inclusive), return_counts=True)
+    classes = np.sort(np.array(targets.get(source, (source,)), dtype=np.int64))
+    odds = np.full(len(classes), 1.0 / len(classes))
+    if classes[-1] < num_classes - 1:  # then the rest of the sample space has no mass
+        odds = np.append(odds, 0.0)
+    return classes, rng.multinomial(number, odds)[: len(classes)]
+
+
+def _numbers(sizes: Integers, targets: ClassMap, rate: float, count: str, rng: np.random.Generator) -> Integers:
     """(K,), how many samples of each class are redrawn."""
     if count == "iid":
         return rng.binomial(sizes, rate)
     if count == "exact-all":
         return rng.multivariate_hypergeometric(sizes, rounded(rate * sizes.sum()))
-    moving = np.where(np.diag(matrix) < 1.0, sizes, 0)
+    concerned = np.zeros(len(sizes), dtype=bool)
+    concerned[[source for source in targets if _width(targets, source) != (1, 1)]] = True
+    moving = np.where(concerned, sizes, 0)
     return np.diff([rounded(rate * total) for total in moving.cumsum()], prepend=0)
 
 
-def _assign(labels: Integers, pairs: Integers, rng: np.random.Generator) -> Integers:
-    """(N,), labels of which ``pairs[i, j]`` of class i, chosen at random, are j now."""
+def _assign(labels: Integers, pairs: Iterable[Pairs], num_classes: int, rng: np.random.Generator) -> Integers:
+    """(N,), labels of which samples of class i, chosen at random, are now what the i-th of ``pairs`` says."""
     assigned = labels.copy()
-    ends = np.bincount(labels, minlength=len(pairs)).cumsum()
-    for rows, numbers in zip(np.split(labels.argsort(kind="stable"), ends[:-1]), pairs, strict=True):
-        new = np.repeat(np.arange(len(pairs)), numbers)
-        assigned[rng.choice(rows, size=len(new), replace=False)] = new
+    ends = np.bincount(labels, minlength=num_classes).cumsum()
+    for rows, (classes, numbers) in zip(np.split(labels.argsort(kind="stable"), ends[:-1]), pairs, strict=True):
+        new = np.repeat(classes, numbers)
+        if len(new):
+            assigned[rng.choice(rows, size=len(new), replace=False)] = new
     return assigned

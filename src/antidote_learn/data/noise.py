@@ -16,20 +16,23 @@ Published generators and how to ask for them (the rate R as their papers state i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from antidote_learn._checks import check_whole
 from antidote_learn._types import NoisyLabels
 from antidote_learn.data.instance import relabel_adversarially, relabel_by_instance, standardised
 from antidote_learn.data.labels import as_numpy, label_numbers
 from antidote_learn.data.maps import (
     COUNTS,
     MAPS,
+    AnyClass,
     ClassMap,
     Floats,
     Integers,
@@ -38,7 +41,6 @@ from antidote_learn.data.maps import (
     empirical_transition,
     expected_rate,
     next_of,
-    others_of,
     relabel,
     relabel_sequentially,
 )
@@ -75,6 +77,9 @@ KINDS: dict[str, NoiseKind] = {
     "human": NoiseKind("human:NAME", "labels by people: built-in cifar10 and cifar100"),
 }
 """Every kind of noise, for listings and for the messages of `parse_noise`."""
+
+MOST_CLASSES = 10_000_000
+"""More classes than this are labels that nobody numbered."""
 
 HUMAN = ("aggregate", "random1", "random2", "random3", "worse", "noisy")
 """Names of human labels: the first five of CIFAR-10, the last of CIFAR-100."""
@@ -185,17 +190,19 @@ def inject(
     """
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ValueError(f"seed must be an integer >= 0, received {seed!r}")
+    num_classes = None if num_classes is None else check_whole("num_classes", num_classes, 2, MOST_CLASSES)
     rng = np.random.default_rng(seed)
     if isinstance(spec, str):
         noise = parse_noise(spec)
         clean, k = label_numbers(y, num_classes)
+        if k > MOST_CLASSES:
+            raise ValueError(f"labels must lie below {MOST_CLASSES}, received {k - 1}: number the classes from 0")
         labels, transition, expected = _draw(clean, noise, X, k, data, rng)
         return NoisyLabels(labels, clean, transition, expected, spec.strip(), int(seed))
     transition = _check_matrix(spec, num_classes)
     clean, _ = label_numbers(y, len(transition))
-    return NoisyLabels(
-        draw(clean, transition, rng), clean, transition, expected_rate(clean, transition), "matrix", int(seed)
-    )
+    expected = expected_rate(clean, 1.0 - np.diag(transition))
+    return NoisyLabels(draw(clean, transition, rng), clean, transition, expected, "matrix", int(seed))
 
 
 def from_human(
@@ -210,14 +217,14 @@ def from_human(
     given, k_given = label_numbers(labels, num_classes)
     if given.shape != clean.shape:
         raise ValueError(f"labels and clean_labels must have the same length, received {len(given)} and {len(clean)}")
-    transition = empirical_transition(given, clean, max(k_clean, k_given))
-    return NoisyLabels(given, clean, transition, expected_rate(clean, transition), f"human:{name}", None)
+    transition = partial(empirical_transition, given, clean, max(k_clean, k_given))
+    return NoisyLabels(given, clean, transition, round(float(np.mean(given != clean)), 12), f"human:{name}", None)
 
 
 def _draw(
     clean: Integers, noise: NoiseSpec, X: Any, k: int, data: str | None, rng: np.random.Generator
-) -> tuple[Integers, Floats, float]:
-    """Labels (N,), transition (K, K), expected rate."""
+) -> tuple[Integers, Floats | Callable[[], Floats], float]:
+    """Labels (N,), transition (K, K) or what makes it, expected rate."""
     if noise.kind == "human":
         raise ValueError(
             f"human labels ({noise.params['name']}) are not drawn but read from the data set's files of them: "
@@ -230,22 +237,22 @@ def _draw(
             labels, expected = relabel_by_instance(clean, x, noise.rate, num_classes=k, exact=exact, rng=rng)
         else:
             labels, expected = relabel_adversarially(clean, x, noise.rate)
-        return labels, empirical_transition(labels, clean, k), expected
-    draws = relabel_sequentially if noise.params.get("sequential") == "true" else relabel
-    count = noise.params.get("count", "exact")
-    labels, transition = draws(clean, _targets(noise, k, data), noise.rate, num_classes=k, count=count, rng=rng)
-    return labels, transition, expected_rate(clean, transition)
+        return labels, partial(empirical_transition, labels, clean, k), expected
+    targets, count = _targets(noise, k, data), noise.params.get("count", "exact")
+    if noise.params.get("sequential") == "true":
+        labels, matrix = relabel_sequentially(clean, targets, noise.rate, num_classes=k, count=count, rng=rng)
+        return labels, matrix, expected_rate(clean, 1.0 - np.diag(matrix))
+    labels, drawn = relabel(clean, targets, noise.rate, num_classes=k, count=count, rng=rng)
+    return labels, drawn.transition, expected_rate(clean, drawn.wrong())
 
 
 def _targets(noise: NoiseSpec, k: int, data: str | None) -> ClassMap:
     """What each class is mistaken for."""
-    everything = list(range(k))
     if noise.kind == "symmetric":
-        inclusive = noise.params["mode"] == "inclusive"
-        return dict.fromkeys(everything, tuple(everything)) if inclusive else others_of(everything)
+        return AnyClass(k, inclusive=noise.params["mode"] == "inclusive")
     if noise.kind == "asymmetric":
         return class_map(noise.params["map"], k, data=data)
-    return next_of(everything) if noise.kind == "pair" else {}
+    return next_of(list(range(k))) if noise.kind == "pair" else {}
 
 
 def _check_matrix(spec: Any, num_classes: int | None) -> Floats:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from antidote_learn._checks import check_number
+from antidote_learn._checks import check_number, check_whole
 from antidote_learn._types import PerSampleLoss, Relaxed
 from antidote_learn.core.divergences import KL
 from antidote_learn.core.envelope import attach, envelope
@@ -19,6 +18,7 @@ from antidote_learn.nn.elements import TINY, Elements, nothing, readable, reduce
 from antidote_learn.nn.objective import Objective, one_budget
 
 KEPT = 0.5  # of a sample's average when its next loss comes
+MOST_SAMPLES = 2**40
 RAMP = 0.1  # of the training, over which the budget grows to its full size
 
 
@@ -94,11 +94,10 @@ class DatasetAntidoteLoss(Objective):
             reduction=reduction,
             process_group=process_group,
         )
-        if not isinstance(num_samples, (int, np.integer)) or num_samples < 1:
-            raise ValueError(f"num_samples must be a whole number >= 1, the size of the data set; got {num_samples!r}")
+        num_samples = check_whole("num_samples", num_samples, 1, MOST_SAMPLES)
         budget, _ = one_budget(KL, delta=delta, noise_rate=noise_rate)
         assert budget is not None  # there is no penalty to choose
-        self.delta, self.class_fair, self.num_samples = budget, class_fair, int(num_samples)
+        self.delta, self.class_fair, self.num_samples = budget, class_fair, num_samples
         self.register_buffer("scores", torch.zeros(num_samples))
         self.register_buffer("visits", torch.zeros(num_samples, dtype=torch.int32))
         self.register_buffer("measure", torch.zeros(num_samples))

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from antidote_learn._checks import check_whole, real_number
 from antidote_learn._types import PerSampleLoss
 from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.core.losses.naming import loss_function
@@ -226,12 +227,14 @@ def reduced(elements: Elements, reduction: str) -> Tensor:
     return weighted.sum() / total
 
 
-def check_reduction(reduction: str, label_smoothing: float) -> None:
-    """Keywords that torch's cross-entropy takes too."""
+def check_keywords(reduction: str, ignore_index: int, label_smoothing: float) -> tuple[int, float]:
+    """(ignore_index, label_smoothing) as plain numbers; keywords that torch's cross-entropy takes too."""
     if reduction not in REDUCTIONS:
         raise ValueError(f"reduction must be one of {', '.join(REDUCTIONS)}; got {reduction!r}")
-    if not 0.0 <= label_smoothing <= 1.0:
+    smoothing = real_number(label_smoothing)
+    if smoothing is None or not 0.0 <= smoothing <= 1.0:
         raise ValueError(f"label_smoothing must be in [0, 1], got {label_smoothing!r}")
+    return check_whole("ignore_index", ignore_index, -(2**63), 2**63 - 1), smoothing
 
 
 def outside_autocast(input: Tensor) -> contextlib.AbstractContextManager[Any]:

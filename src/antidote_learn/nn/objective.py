@@ -14,7 +14,7 @@ from antidote_learn.nn.distributed import ProcessGroup
 from antidote_learn.nn.elements import (
     Elements,
     at_least_float32,
-    check_reduction,
+    check_keywords,
     class_elements,
     combine,
     outside_autocast,
@@ -47,7 +47,7 @@ class Objective(nn.Module):
         """Checks and stores the arguments."""
         super().__init__()
         self.kappa = check_number("kappa", kappa, 0.0)
-        check_reduction(reduction, label_smoothing)
+        ignore_index, label_smoothing = check_keywords(reduction, ignore_index, label_smoothing)
         self.base_loss, self.is_named = per_sample_loss(base_loss), isinstance(base_loss, str)
         if not self.is_named and (weight is not None or label_smoothing or ignore_index != -100):
             raise ValueError(

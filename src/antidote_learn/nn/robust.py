@@ -8,7 +8,7 @@ from antidote_learn.core.envelope import held
 from antidote_learn.core.losses.naming import closed_form, loss_function, parse_loss
 from antidote_learn.nn.elements import (
     at_least_float32,
-    check_reduction,
+    check_keywords,
     class_elements,
     is_plain,
     outside_autocast,
@@ -49,7 +49,7 @@ class RobustLoss(nn.Module):
     ) -> None:
         """Checks and stores the arguments."""
         super().__init__()
-        check_reduction(reduction, label_smoothing)
+        ignore_index, label_smoothing = check_keywords(reduction, ignore_index, label_smoothing)
         self.name, self.function = "+".join(map(str, parse_loss(name))), loss_function(name)
         self.closed_form = closed_form(name)
         self.register_buffer("weight", weight)

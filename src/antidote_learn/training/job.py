@@ -213,7 +213,7 @@ def _noise_summary(spec: str, data: Prepared) -> dict[str, Any]:
     known = data.noise
     if known is None:  # the hash of the labels says what training saw, noise or not
         truth = data.labels if data.clean_labels is None else data.clean_labels
-        known = NoisyLabels(data.labels, truth, np.eye(len(data.classes)), 0.0, spec, None)
+        known = NoisyLabels(data.labels, truth, lambda: np.eye(len(data.classes)), 0.0, spec, None)
     realised = None if data.clean_labels is None else known.rate
     return {
         "spec": spec,
