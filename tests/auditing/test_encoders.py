@@ -149,7 +149,7 @@ def kept(inputs, folder: Path) -> tuple[np.ndarray, list[int]]:
     """The embeddings, and what was told on the way."""
     (folder / ROOM).mkdir(parents=True, exist_ok=True)
     told: list[int] = []
-    return all_embeddings(inputs, folder, lambda done, total: told.append(done)), told
+    return all_embeddings(inputs, folder, lambda done, total: told.append(done), lambda text: None), told
 
 
 def test_they_are_those_of_the_encoder_and_are_read_again(tmp_path):

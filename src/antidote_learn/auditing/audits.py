@@ -22,7 +22,7 @@ from antidote_learn.auditing.results import Audit, cut_again, read_audit, write_
 from antidote_learn.data.encoders import IMAGES, Encoder, check_encoder, chosen_encoder, missing_encoder
 from antidote_learn.data.labels import as_numpy
 from antidote_learn.data.noise import parse_noise
-from antidote_learn.data.opening import open_data
+from antidote_learn.data.opening import check_out, open_data
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take
 from antidote_learn.data.sentences import texts_of
 from antidote_learn.models import build_model, default_model
@@ -112,6 +112,8 @@ def audit(
     check_cut(max_flagged, fdr)
     parse_noise(noise)
     check_encoder(encoder)
+    if out is not None:
+        check_out(out, data=X)
     arrays = open_data(
         X if y is None else (X, y),
         label=label,

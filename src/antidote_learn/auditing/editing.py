@@ -14,7 +14,8 @@ from pyarrow import parquet
 
 from antidote_learn.auditing.decisions import Change
 from antidote_learn.data.labels import label_words, names_of
-from antidote_learn.data.tabular import SEPARATORS, about, label_columns, read_frame, read_npz
+from antidote_learn.data.parsing import SEPARATORS
+from antidote_learn.data.tabular import about, label_columns, read_frame, read_npz
 
 
 class Editor(Protocol):

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 
 import typer
 
+from antidote_learn.cli.escaping import say
+
 
 @contextmanager
 def failures(again: str = "continue with the same command and --resume") -> Iterator[None]:
@@ -34,6 +36,5 @@ def _leave_by_name(error: Exception, again: str) -> None:
 
 
 def _leave(code: int, error: object) -> None:
-    line = " ".join(str(error).split())
-    typer.echo(f"antidote: {line}", err=True)
+    say("antidote: " + " ".join(str(error).split()), err=True)
     raise typer.Exit(code)

@@ -10,7 +10,7 @@ from torch import nn
 
 from antidote_learn._types import Arrays
 from antidote_learn.data.noise import parse_noise
-from antidote_learn.data.opening import open_data
+from antidote_learn.data.opening import check_out, open_data
 from antidote_learn.data.prepared import fingerprint, prepare
 from antidote_learn.data.sentences import check_text_features
 from antidote_learn.models import build_model, default_model
@@ -36,6 +36,7 @@ from antidote_learn.training.results import Run
 from antidote_learn.training.specs import Spec, shared
 
 SMALLEST_BATCH = 16
+FOLDERS = "runs"  # where runs lie that are given no folder
 ROOMS = ("checkpoint", "model")
 UNSURE = "antidote-dataset"  # what the given labels are trained with where an audit is not sure of them
 
@@ -149,6 +150,7 @@ def train(
     parse_noise(noise)
     check_method(chosen)
     check_text_features(text_features)
+    check_out(FOLDERS if out is None else out, data=data, test=test)
     arrays = open_data(
         data, label=label, text=text, image=image, test=test, root=data_root, download=download, strict=strict
     )
@@ -296,7 +298,7 @@ def _default_folder(spec: Spec) -> Path:
     """A name that says what it is."""
     words = [Path(spec.data).stem or "data", spec.method, spec.noise, f"seed{spec.seed}"]
     name = "-".join(words).replace(":", "-").replace("=", "-")
-    return Path("runs") / "".join(c for c in name if c.isalnum() or c in "-._")
+    return Path(FOLDERS) / "".join(c for c in name if c.isalnum() or c in "-._")
 
 
 def _checked_precision(precision: str) -> str:
