@@ -118,10 +118,11 @@ def check_out(out: str | Path, *, data: Any, test: Any = None) -> None:
         data: What the user named as data.
         test: What the user named to test on.
     """
-    place = Path(out).resolve()
-    check_name(place)
+    check_name(Path(out))
+    place = Path(os.path.realpath(out))
     for given in (data, test):
-        if isinstance(given, (str, Path)) and given not in DATA and place.is_relative_to(_place(given).resolve()):
+        folder = _place(given) if isinstance(given, (str, Path)) and given not in DATA else None
+        if folder and os.path.isdir(folder) and place.is_relative_to(os.path.realpath(folder)):
             raise ValueError(f"{out} lies in the data, in {given}, and would become a class: choose another --out")
 
 

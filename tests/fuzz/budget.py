@@ -1,0 +1,6 @@
+"""How long a fuzz test runs, and where its random choices begin."""
+
+import os
+
+SECONDS = float(os.environ.get("ANTIDOTE_FUZZ_SECONDS", "12"))
+SEED = int(os.environ.get("ANTIDOTE_FUZZ_SEED", "0"))
