@@ -19,7 +19,22 @@ import pyarrow as pa
 from PIL import Image
 from pyarrow import parquet
 
-LABELS = ("label", "label", "label", "label", "target", "class", "y", "Label", "label ", " y", "clean_label", "label.1", "given_label", "id")
+LABELS = (
+    "label",
+    "label",
+    "label",
+    "label",
+    "target",
+    "class",
+    "y",
+    "Label",
+    "label ",
+    " y",
+    "clean_label",
+    "label.1",
+    "given_label",
+    "id",
+)
 NAMES = ("a", "b", "size", "größe", "x\u200b", "Unnamed: 0", "0", "", "\x1b[31m", "image", "text")
 WORDS = (
     "cat",

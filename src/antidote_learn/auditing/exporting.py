@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from antidote_learn.data.cells import defuse_table
+from antidote_learn.data.safety import check_name
 from antidote_learn.training.checkpoint import replacing
 
 
@@ -21,6 +22,7 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 def writer_for(path: Path) -> Callable[[pd.DataFrame, Path], None]:
     """What writes such a file; ValueError where nothing does, or there is no place for it."""
+    check_name(path)
     if not path.parent.is_dir():
         raise ValueError(f"there is no folder {path.parent}: make it, or name another place")
     if path.suffix.lower() not in WRITERS:

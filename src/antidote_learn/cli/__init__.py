@@ -14,7 +14,7 @@ from antidote_learn._version import __version__
 from antidote_learn.cli import options as given
 from antidote_learn.cli.auditing import apply, audit
 from antidote_learn.cli.comparing import compare
-from antidote_learn.cli.escaping import say
+from antidote_learn.cli.escaping import print_data, say
 from antidote_learn.cli.failures import failures
 
 app = typer.Typer(
@@ -173,7 +173,7 @@ def predict(
             check_target(out)
         table = predicted(run, data, which=which, root=data_root)
         if out is None:
-            typer.echo(predictions_text(table), nl=False)
+            print_data(predictions_text(table))
         else:
             write_predictions(table, out)
             say(f"{len(table)} predictions in {out}", err=True)

@@ -7,6 +7,8 @@ import typer
 
 from antidote_learn.cli.escaping import say
 
+LONGEST = 2000  # characters of a message: a cell of a table may be as long as a book
+
 
 @contextmanager
 def failures(again: str = "continue with the same command and --resume") -> Iterator[None]:
@@ -36,5 +38,6 @@ def _leave_by_name(error: Exception, again: str) -> None:
 
 
 def _leave(code: int, error: object) -> None:
-    say("antidote: " + " ".join(str(error).split()), err=True)
+    line = " ".join(str(error).split())
+    say(f"antidote: {line if len(line) <= LONGEST else line[: LONGEST - 3] + '...'}", err=True)
     raise typer.Exit(code)

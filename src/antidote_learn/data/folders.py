@@ -162,11 +162,11 @@ def _listed(root: Path) -> list[Candidate]:
     images = []
     for folder in _subfolders(root):
         check_name(folder)
-        images += [Candidate(root, name, folder.name) for name in image_names(folder, root)]
+        images += [Candidate(root, name, folder.name) for name in names_below(folder, root)]
     return sorted(images)
 
 
-def image_names(folder: Path, root: Path) -> Iterator[str]:
+def names_below(folder: Path, root: Path) -> Iterator[str]:
     """What is named like an image below a folder, relative to ``root``; hidden ones and links to folders are not."""
     waiting = [folder]
     while waiting:  # no recursion: folders may lie deeper in each other than Python's calls may
@@ -177,7 +177,7 @@ def image_names(folder: Path, root: Path) -> Iterator[str]:
                 path = Path(entry.path)
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(path)
-                elif path.suffix.lower() in EXTENSIONS and not entry.is_dir():
+                elif path.suffix.lower() in EXTENSIONS and not os.path.isdir(path):
                     yield path.relative_to(root).as_posix()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
-from antidote_learn.data.folders import image_names, read_folder
+from antidote_learn.data.folders import names_below, read_folder
 from antidote_learn.data.listed import read_images, read_listed
 from antidote_learn.data.parsing import TABLE_SUFFIXES
 from antidote_learn.data.safety import check_name
@@ -135,7 +135,7 @@ def _place(data: str | Path) -> Path:
 
 def _all_images(folder: Path) -> ImageFiles:
     """Every image below a folder, whatever its sub-folders mean."""
-    names = sorted(image_names(folder, folder))
+    names = sorted(names_below(folder, folder))
     if not names:
         raise ValueError(f"{folder} holds no image: put .png or .jpg files there")
     for name in names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,7 @@ LABEL_NAMES = ("label", "target", "class", "y")
 CLEAN_NAMES = ("clean_label", "clean_labels")
 NPZ_KEYS = ("X", "y", "X_test", "y_test", "clean_labels")
 CHANNELS = (1, 3, 4)  # numbers of channels that tell which axis of an image holds them
+MOST_COLUMNS = 100_000  # of a table: each is looked at by itself, which takes a millisecond
 REASON = 300  # characters of a parser's message that are shown
 
 
@@ -193,7 +195,7 @@ def _reading(path: Path) -> Iterator[None]:
     kind = special_kind(path)
     if kind:
         raise ValueError(f"{path} is {kind}, which is not opened: give the path of a file that ends in {accepted}")
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise FileNotFoundError(f"there is no file {path}: give the path of a file that ends in {accepted}")
     try:
         with warnings.catch_warnings():
@@ -217,6 +219,8 @@ def read_frame(path: Path, *, strings: Sequence[str] = ()) -> pd.DataFrame:
     with _reading(path):
         names = raw_names(path, suffix)
     with about(path):
+        if len(names) > MOST_COLUMNS:
+            raise ValueError(f"the table has {len(names)} columns, at most {MOST_COLUMNS} are read: save it as .npz")
         check_names(names, "the table")
     with _reading(path):
         frame = parse_table(path, suffix, strings)

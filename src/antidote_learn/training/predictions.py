@@ -9,6 +9,7 @@ import pandas as pd
 
 from antidote_learn.data.cells import defuse_table
 from antidote_learn.data.opening import open_inputs
+from antidote_learn.data.safety import check_name
 from antidote_learn.training.checkpoint import replacing
 from antidote_learn.training.results import Run
 
@@ -28,6 +29,7 @@ def predicted(folder: Path, data: str, *, which: str, root: Any) -> pd.DataFrame
 
 def check_target(path: Path) -> None:
     """Says what is wrong with the name of a file of predictions, before they are made."""
+    check_name(path)
     if path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"predictions are written as {' or '.join(SUFFIXES)}, got {path.name!r}")
     if not path.parent.is_dir():
