@@ -198,6 +198,7 @@ def test_a_block_with_other_content_is_made_again(block, tmp_path):
         again, notes = notes_of(inputs, tmp_path / folder)
         np.testing.assert_array_equal(again, found)
         assert [str(path) in note and "damaged" in note for note in notes] == [True]
+        shutil.rmtree(tmp_path / "b", ignore_errors=True)
     assert notes_of(inputs, tmp_path / "c")[1] == []
 
 

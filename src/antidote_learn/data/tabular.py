@@ -104,7 +104,7 @@ def read_npz(path: str | Path) -> Arrays:
         return from_arrays(**arrays, name=path.name)
 
 
-def all_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def all_arrays(path: Path) -> dict[str, Any]:
     """Every array of a .npz file, also those that are no part of a data set."""
     with _reading(path):
         return read_archive(path)[0]
