@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,7 +44,18 @@ sys.meta_path.insert(0, Blocked())
 from antidote_learn.cli import main
 sys.exit(main())
 """
+CHANGES = (os.replace, os.rename, os.link, os.unlink, os.mkdir, os.rmdir)
 PROGRESS = ("noise rate,", "training:", "held-out predictions,", "all rows:", "note:")
+
+
+NO_CONDITIONS: Mapping[str, Any] = {
+    "environment": {},
+    "largest_file": None,
+    "dies_at": None,
+    "dies_at_change": None,
+    "signal_at_change": signal.SIGKILL,
+    "saves_often": False,
+}
 
 
 class Done(NamedTuple):
@@ -85,6 +96,7 @@ class Command:
         self._logs = tempfile.TemporaryDirectory()
         conditions = {"cwd": cwd, "environment": environment or {}, "largest_file": largest_file}
         conditions |= {"dies_at": dies_at, "saves_often": saves_often}
+        conditions = {**NO_CONDITIONS, **conditions}
         words = [str(arg) for arg in args]
         self._process = SERVER.Process(target=_main, args=(words, self._logs.name, torch.get_num_threads(), conditions))
         self._process.start()
@@ -130,6 +142,21 @@ def antidote(*args: object, **conditions: Any) -> Done:
     return Command(*args, **conditions).wait()
 
 
+def forked(*args: object, cwd: Path, **conditions: Any) -> int:
+    """A command in a fork of this process, which has no threads, to the end; its exit code, negative for a signal."""
+    child = os.fork()
+    if child == 0:
+        code: object = 1
+        try:
+            with tempfile.TemporaryDirectory() as logs:
+                _main([str(arg) for arg in args], logs, 1, {"cwd": cwd, **NO_CONDITIONS, **conditions})
+        except SystemExit as end:
+            code = end.code or 0
+        finally:
+            os._exit(int(code))  # type: ignore[call-overload]
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 def without(package: str, *args: object) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own, where a package is not installed."""
     command = [sys.executable, "-c", _WITHOUT, package, *map(str, args)]
@@ -146,7 +173,9 @@ def _main(args: list[str], logs: str, threads: int, conditions: dict[str, Any]) 
     if conditions["largest_file"] is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (conditions["largest_file"], resource.RLIM_INFINITY))
     if conditions["dies_at"] is not None:
-        _die_at(conditions["dies_at"])
+        _die_at(conditions["dies_at"], (os.replace,), signal.SIGKILL)
+    if conditions["dies_at_change"] is not None:
+        _die_at(conditions["dies_at_change"], CHANGES, conditions["signal_at_change"])
     if conditions["saves_often"]:
         from antidote_learn.training import loop
 
@@ -157,12 +186,16 @@ def _main(args: list[str], logs: str, threads: int, conditions: dict[str, Any]) 
     sys.exit(main())
 
 
-def _die_at(number: int) -> None:
-    rename, left = os.replace, iter(range(number - 1))
+def _die_at(number: int, functions: tuple[Callable[..., Any], ...], signal_number: int) -> None:
+    left = iter(range(number - 1))
 
-    def replace(*names: Any) -> None:
-        if next(left, None) is None:
-            os.kill(os.getpid(), signal.SIGKILL)
-        rename(*names)
+    def dying(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            if next(left, None) is None:
+                os.kill(os.getpid(), signal_number)
+            return function(*args, **options)
 
-    os.replace = replace
+        return call
+
+    for function in functions:
+        setattr(os, function.__name__, dying(function))

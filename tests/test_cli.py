@@ -198,23 +198,76 @@ BAD = {
     "a rate and a budget": (["digits", "--noise-rate", "0.2", "--delta", "0.5"], "noise_rate=0.2 and delta=0.5"),
     "a budget for a method without": (["digits", "--method", "ce", "--delta", "0.5"], "takes no delta"),
     "an injected rate without noise": (["digits", "--noise-rate", "injected"], "--noise"),
-    "no epochs": (["digits", "--epochs", "0"], "epochs must be a whole number >= 1"),
+    "no epochs": (["digits", "--epochs", "0"], "epochs must be a whole number from 1 to 1000000"),
     "no number": (["digits", "--epochs", "many"], "'--epochs'"),
-    "an empty batch": (["digits", "--batch-size", "0"], "batch_size must be a whole number >= 1"),
-    "a rate of learning": (["digits", "--lr", "nan"], "lr must be a positive number"),
+    "an empty batch": (["digits", "--batch-size", "0"], "batch_size must be a whole number from 1 to"),
+    "a rate of learning": (["digits", "--lr", "nan"], "lr must be a finite number > 0"),
     "a small subset": (["digits", "--subset", "5"], "subset of 5"),
-    "no devices": (["digits", "--devices", "0"], "devices must be a whole number >= 1"),
+    "no devices": (["digits", "--devices", "0"], "devices must be a whole number from 1 to"),
     "unknown precision": (["digits", "--precision", "8"], "32, bf16, 16"),
     "an option for tables": (["digits", "--label", "species"], "--label"),
+    "a negative seed": (["digits", "--seed", "-1"], "seed must be a whole number from 0"),
+    "a negative seed of the noise": (["digits", "--noise-seed", "-1"], "noise_seed must be a whole number from 0"),
+    "epochs of twenty digits": (["digits", "--epochs", "9" * 20], "epochs must be a whole number from 1 to 1000000"),
+    "too many devices": (["digits", "--devices", "100000"], "devices must be a whole number from 1 to"),
+    "no network": (["digits", "--model", "torch.nn:Module"], "the factory fails: TypeError"),
+    "no factory": (["digits", "--model", "torch:Tensor"], "no factory of networks"),
+    "a network that does nothing": (["digits", "--model", "torch.nn:Identity"], "logits (B, 10) for (B, 1, 8, 8)"),
+    "wide layers": (["digits", "--model", "mlp:hidden=[1000000000000]"], "of at most 1000000"),
+    "a large network": (["digits", "--model", "mlp:hidden=[1000000,1000000]"], "would have 1e+12 parameters"),
+    "many layers": (["digits", "--model", f"mlp:hidden=[{'1,' * 9000}]"], "at most 100 layer widths"),
+    "deep brackets": (["digits", "--model", f"mlp:hidden={'[' * 9000}"], "received '[[["),
+    "few rows": (["FEW", "--label", "species"], "at least 10 samples are needed"),
 }
 
 
 @pytest.mark.parametrize(("args", "says"), BAD.values(), ids=BAD)
 def test_bad_input_is_one_line_and_leaves_nothing_behind(args, says, table, tmp_path):
-    done = commands.antidote("train", *(table if arg == "TABLE" else arg for arg in args), cwd=tmp_path)
+    few = table.with_name("few.csv")
+    few.write_text("".join(table.read_text().splitlines(keepends=True)[:6]))
+    files = {"TABLE": table, "FEW": few}
+    done = commands.antidote("train", *(files.get(arg, arg) for arg in args), cwd=tmp_path)
     assert done.code == 2, done.err
     assert says in done.complaint
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["train", "audit"])
+def test_a_foreign_folder_is_refused_untouched(command, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    done = commands.antidote(command, "iris", "--epochs", 1, "--out", tmp_path / "mine")
+    assert done.code == 2
+    assert "choose another --out" in done.complaint
+    assert os.listdir(tmp_path / "mine") == ["thesis.txt"]
+
+
+FAULTY = """
+from torch import nn
+
+class Faulty(nn.Module):  # it fails in training alone, which nothing can tell before
+    def __init__(self, shape, classes):
+        super().__init__()
+        self.net = nn.Linear(shape[0], classes)
+
+    def forward(self, x):
+        if self.training:
+            raise ValueError("no training today")
+        return self.net(x)
+"""
+
+
+@pytest.mark.parametrize("out", ["run", "some/where/run", "empty"])
+def test_what_fails_at_once_leaves_no_folder_behind(out, tmp_path):
+    (tmp_path / "faulty.py").write_text(FAULTY)
+    (tmp_path / "empty").mkdir()
+    options = ("--model", "faulty:Faulty", "--method", "ce", "--epochs", 1, "--out", out)
+    done = commands.antidote("train", "iris", *options, cwd=tmp_path, environment={"PYTHONDONTWRITEBYTECODE": "1"})
+    assert done.code in (1, 2), done.err
+    assert "no training today" in done.err
+    if done.code == 2:
+        assert sorted(os.listdir(tmp_path)) == ["empty", "faulty.py"]
+        assert os.listdir(tmp_path / "empty") == []
 
 
 def test_progress_fits_a_terminal_of_80_columns(tmp_path):

@@ -489,7 +489,7 @@ ERRORS = {
     "built-in name": ("mlp:make", (4,), r"hidden=\.\.\. and norm=\.\.\.; a module of your own called 'mlp' must be"),
     "width": ("cnn8:width=0", (3, 32, 32), "width must be a finite number > 0, got 0"),
     "width text": ("cnn8:width=wide", (3, 32, 32), "width must be a number > 0, got 'wide'"),
-    "hidden": ("mlp:hidden=128", (4,), r"hidden must be a list of layer widths, such as \[256,256\].*received 128"),
+    "hidden": ("mlp:hidden=128", (4,), r"hidden must be a list of .*layer widths .*such as \[256,256\].*received 128"),
     "hidden zero": ("mlp:hidden=[0]", (4,), r"received \[0\]"),
     "norm": ("mlp:norm=layer", (4,), "norm must be 'batch' or 'none'; received 'layer'"),
     "features": ("resnet34", (64,), r"'resnet34' needs images \(C, H, W\); received .* \(64,\): use 'mlp'"),

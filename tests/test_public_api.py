@@ -66,6 +66,7 @@ PUBLIC_NAMES = {
     "relax": "use the objective with any model, through its losses",
     "relax_penalized": "have each batch choose its budget",
     "train": "train without a loop of one's own",
+    "undo_decisions": "have the data back as they were before",
 }
 
 _DIVERGENCE = "choose how samples lose their weight"
@@ -309,9 +310,10 @@ FUNCTIONS = {
             "data": "correct the file or folder that was audited",
             "label": "a table whose label column has a name of its own",
             "out": "say where the corrected data go",
-            "in_place": "have no second copy of a large data set",
+            "in_place": "change the data where other programs look for them",
         },
     ),
+    "undo_decisions": Entry("(log)", {"log": "say which data to take back, by the log of what was done to them"}),
     "Audit.write_review": Entry("(self, path)", {"path": "look at the suspects of an audit made in Python"}),
     "Audit.export": Entry("(self, path)", {"path": "go on in a spreadsheet, a database or another tool"}),
     "find_label_issues": Entry(
@@ -497,7 +499,7 @@ VALUES = {"Arrays", "Audit", "Divergence", "NoiseRate", "NoisyLabels", "Relaxed"
 # These need tables, files and the distributed engine, which nobody waits for who only wants a loss.
 HEAVY_NAMES = {
     "AntidoteClassifier", "Audit", "RobustClassifier", "Run", "Tracker", "apply_decisions", "audit",
-    "find_label_issues", "inject", "load", "train",
+    "find_label_issues", "inject", "load", "train", "undo_decisions",
 }  # fmt: skip
 OPTIONAL = {
     "IPython",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from antidote_learn.auditing.finding import find_label_issues as find_label_issues
     from antidote_learn.auditing.results import Audit as Audit
     from antidote_learn.auditing.tracking import Tracker as Tracker
+    from antidote_learn.auditing.undoing import undo_decisions as undo_decisions
     from antidote_learn.core.budgets import delta_from_rate as delta_from_rate
     from antidote_learn.core.budgets import rate_from_delta as rate_from_delta
     from antidote_learn.core.conjugates import from_conjugate as from_conjugate
@@ -82,6 +83,7 @@ _HOME = {
     "relax": "core.relaxation",
     "relax_penalized": "core.relaxation",
     "train": "training.runs",
+    "undo_decisions": "auditing.undoing",
 }
 
 __all__ = ["__version__", "functional", *sorted(_HOME)]

@@ -25,7 +25,9 @@ needs_browser = pytest.mark.skipif(
 )
 
 
-def made(count: int, classes: tuple[str, ...], *, wrong: float, inputs: Any = None, name: str = "made") -> Audit:
+def made(
+    count: int, classes: tuple[str, ...], *, wrong: float, inputs: Any = None, name: str = "made", **known: Any
+) -> Audit:
     """An audit of ``count`` rows, of which so many are wrong and are found."""
     rng = np.random.default_rng(0)
     true = rng.integers(0, len(classes), count)
@@ -38,7 +40,7 @@ def made(count: int, classes: tuple[str, ...], *, wrong: float, inputs: Any = No
     around: NDArray[np.int64] = rng.integers(0, count, (count, NEAREST))
     scores = score(labels, len(classes), said=[beliefs])
     rows = Rows(labels, classes, np.arange(count), around, None, {})
-    about = {"data": name, "data_hash": f"{name}{count}", "features": "numbers", "out": None}
+    about = {"data": name, "data_hash": f"{name}{count}", "features": "numbers", "out": None, **known}
     contradicted = int((shift > 0).sum())
     return made_audit(rows, scores, wrong, contradicted, max_flagged=None, fdr=None, about=about, inputs=inputs)
 
@@ -64,7 +66,8 @@ class Page:
             options.add_argument("--no-sandbox")
         self.downloads = folder / "downloads"
         self.downloads.mkdir(parents=True)
-        options.add_experimental_option("prefs", {"download.default_directory": str(self.downloads)})
+        allowed = {"profile.default_content_setting_values.automatic_downloads": 1}  # several, without being asked
+        options.add_experimental_option("prefs", {"download.default_directory": str(self.downloads), **allowed})
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.browser = Chrome(options=options, service=Service(DRIVER))
         self.browser.set_script_timeout(120)

@@ -1,7 +1,9 @@
 """antidote apply: decisions carried out on tables, arrays and folders, and what is refused."""
 
 import json
+import os
 import re
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from pyarrow import parquet
 
 from antidote_learn import apply_decisions
 from antidote_learn.auditing.moving import check_inside
+from tests.auditing.kills import tree, write_decisions
 from tests.commands import antidote
 
 HEADER = "index,given_label,decision,new_label\n"
@@ -143,18 +146,20 @@ def test_a_folder_with_a_test_part_stays_whole(images, tmp_path):
 
 def test_in_place_only_when_asked_and_nothing_is_lost(images, csv, tmp_path):
     before = everything(images)
-    done = apply_decisions(decided(tmp_path, "0,cat,relabel,dog", "3,dog,drop,"), images, in_place=True)
+    decisions = write_decisions(tmp_path / "decisions.csv", images, ["0,cat,relabel,dog", "3,dog,drop,"])
+    done = apply_decisions(decisions, images, in_place=True)
     found = everything(images)
     log = found.pop("changes.jsonl")
-    assert len(log.splitlines()) == 2
+    assert len(log.splitlines()) == 3
     assert found[".dropped/dog/3.png"] == before["dog/3.png"]
     assert found["dog/1-cat.png"] == before["cat/1.png"]
     assert sorted(found.values()) == sorted(before.values())
     assert done.out == images
     for line in ("0,cat,relabel,dog", "0,dog,relabel,cat"):
-        table = apply_decisions(decided(tmp_path, line), csv, label="kind", in_place=True)
+        write_decisions(decisions, csv, [line])
+        table = apply_decisions(decisions, csv, label="kind", in_place=True)
     assert table.out == csv
-    assert [change["new_label"] for change in changes(table.log)] == ["dog", "cat"]
+    assert [change["new_label"] for change in changes(table.log) if "index" in change] == ["dog", "cat"]
     assert csv.read_text().count("cat") == 2
 
 
@@ -163,8 +168,9 @@ def test_nothing_is_moved_through_a_link_out_of_the_folder(images, tmp_path):
     (images / "dog").rename(outside)
     (images / "dog").symlink_to(outside)
     before = everything(outside)
+    decisions = write_decisions(tmp_path / "decisions.csv", images, ["0,cat,relabel,dog"])
     with pytest.raises(ValueError, match="lies outside"):
-        apply_decisions(decided(tmp_path, "0,cat,relabel,dog"), images, in_place=True)
+        apply_decisions(decisions, images, in_place=True)
     assert everything(outside) == before
 
 
@@ -179,6 +185,9 @@ REFUSED = {
     "too many rows": (["5,dog,accept,cat"], "there is no row 5 here, rows are 0 ... 4"),
     "no number": (["-1,dog,accept,cat"], "whole numbers"),
     "twice": (["0,cat,accept,dog", "0,cat,drop,"], "row 0 is decided twice"),
+    "twice, written otherwise": (["1,dog,accept,cat", "01,dog,drop,"], "row 1 is decided twice"),
+    "digits of another script": (["1,dog,accept,cat", "１,dog,drop,"], "whole numbers"),
+    "a number of 5000 digits": (["1" * 5000 + ",dog,drop,"], "whole numbers"),
     "unknown class": (["0,cat,relabel,../../bird"], "'../../bird', which is no class"),
     "no class": (["0,cat,accept,"], "'', which is no class"),
     "unknown decision": (["0,cat,change,dog"], "accepted: accept, keep, relabel, drop"),
@@ -215,6 +224,63 @@ def test_where_it_may_not_write(csv, images, tmp_path):
         with pytest.raises(FileNotFoundError, match="there is no file"):
             apply_decisions(*files)
     assert everything(tmp_path) == before
+
+
+def make_pipe(path):
+    os.mkfifo(path)
+
+
+def make_socket(path):
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+
+
+IN_THE_WAY = {
+    "file": (lambda path: path.write_text("mine\n"), "exists already"),
+    "empty file": (lambda path: path.touch(), "exists already"),
+    "link": (lambda path: path.symlink_to(path.parent / "precious"), "is a link"),
+    "link that leads nowhere": (lambda path: path.symlink_to("nowhere"), "is a link"),
+    "pipe": (make_pipe, "is a pipe"),
+    "socket": (make_socket, "is a socket"),
+    "folder": (lambda path: path.mkdir(), "is a folder"),
+}
+
+
+@pytest.mark.parametrize("kind", IN_THE_WAY)
+def test_what_lies_where_the_log_belongs_stays_as_it_is(kind, csv, images, tmp_path):
+    make, words = IN_THE_WAY[kind]
+    (tmp_path / "precious").write_text("precious")
+    make(tmp_path / "new.csv.changes.jsonl")
+    decisions = decided(tmp_path, "0,cat,relabel,dog")
+    before = tree(tmp_path)
+    done = antidote("apply", decisions, csv, "--label", "kind", "--out", tmp_path / "new.csv")
+    assert (done.code, words in done.complaint) == (2, True), done.err
+    assert tree(tmp_path) == before
+    if "file" in kind:
+        return
+    for data in (images, csv):
+        log = images / "changes.jsonl" if data == images else tmp_path / "data.csv.changes.jsonl"
+        write_decisions(decisions, data, ["0,cat,relabel,dog"])
+        make(log)
+        before = tree(tmp_path)
+        label = () if data == images else ("--label", "kind")
+        for arguments in ((decisions, data, "--in-place", *label), ("--undo", log)):
+            done = antidote("apply", *arguments)
+            assert (done.code, words in done.complaint) == (2, True), done.err
+        assert tree(tmp_path) == before
+
+
+def test_a_link_is_not_followed_to_what_it_names(csv, images, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "folder").symlink_to("empty")
+    (tmp_path / "new.csv").symlink_to("nowhere.csv")
+    decisions = decided(tmp_path, "0,cat,relabel,dog")
+    before = tree(tmp_path)
+    for data, out in ((csv, "new.csv"), (images, "folder")):
+        with pytest.raises(ValueError, match="exists already"):
+            apply_decisions(decisions, data, label="kind" if data == csv else None, out=tmp_path / out)
+    assert tree(tmp_path) == before
+    assert (tmp_path / "new.csv").is_symlink()
 
 
 def test_the_command_says_what_was_done(csv, tmp_path):

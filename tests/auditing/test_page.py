@@ -4,6 +4,9 @@ import base64
 import io
 import json
 import re
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import numpy as np
 import pandas as pd
@@ -134,6 +137,68 @@ def test_a_pair_of_classes_is_filtered_and_accepted_at_once(opened):
     assert len(page.exported()) == len(flagged)
     page.click("undo")
     assert len(page.exported()) == number
+
+
+STORED = (
+    "null", "{}", "5", "[1]", "true", '"text"', "[null]", "[[]]", "[[0]]", "[{}]", '{"length": 2}', "no JSON {", "",
+    "[[0, 9, 0]]", "[[0, 0, 0]]", "[[0, 1, 99]]", "[[0, 3, -1]]", '[["0", 1, 0]]', "[[0, 1, 0.5]]", "[[-1, 1, 0]]",
+    "[[0, 4, 2]]", "[[0, 1, 0, 0]]", "[[0, 1, null]]", '[[0, "1", 0]]', '[{"0": 0, "1": 1, "2": 0, "length": 3}]',
+    "[" * 5000 + "]" * 5000,
+)  # fmt: skip
+
+
+@needs_browser
+def test_whatever_lies_in_the_storage_the_page_works(opened):
+    page = opened(made(300, CLASSES, wrong=0.3))
+    page.keys("a")
+    assert page.text("done") == "1 decision"
+    page.reload()
+    [key] = page.run("return Object.keys(localStorage)")
+    put = "localStorage.setItem(arguments[0], arguments[1])"
+    # The page writes what it has when it is left: the storage is filled in its place.
+    filled = "addEventListener('pagehide', () => { " + put.replace("arguments", "window.filled") + " })"
+    for content in STORED:
+        page.browser.execute_script(f"window.filled = [arguments[0], arguments[1]]; {filled}", key, content)
+        page.reload()
+        assert page.text("done") == "0 decisions", content
+        assert page.run("return document.querySelectorAll('.item').length") > 0, content
+        page.keys("a", "d")
+        assert page.text("done") == "2 decisions", content
+        assert len(page.exported()) == 2
+    assert not page.complaints()
+
+
+@needs_browser
+def test_decisions_of_other_data_are_not_taken_over(opened):
+    options = {"wrong": 0.3, "content_hash": "a" * 64}
+    page = opened(made(300, CLASSES, **options))
+    page.keys("a", "a")
+    page.browser.get(page.browser.current_url)
+    path = Path(url2pathname(urlsplit(page.browser.current_url).path))
+    for others, decided in (
+        (made(300, CLASSES, **options), "2 decisions"),
+        (made(300, CLASSES, **{**options, "content_hash": "b" * 64}), "0 decisions"),
+        (made(300, CLASSES[::-1], **options), "0 decisions"),
+    ):
+        others.write_review(path)
+        page.reload()
+        assert page.text("done") == decided
+
+
+@needs_browser
+def test_decisions_say_of_which_data_and_files_they_are(tmp_path, opened):
+    names = tuple(f'{"-=" * (at % 2)}c{at % 2}/{at}, "x".png' for at in range(200))
+    files = ImageFiles(tmp_path, names, 32)
+    found = made(200, CLASSES, wrong=0.3, inputs=files, content_hash="a" * 64)
+    page = opened(found)
+    page.click("bulk")
+    exported = read_decisions(page.exported_file())
+    assert {*exported["data_hash"]} == {"a" * 64}
+    assert [cell.removeprefix("'") for cell in exported["file"]] == [names[int(row)] for row in exported["index"]]
+    labels = [CLASSES[k] for k in found.posterior.labels]
+    assert checked(exported, labels, CLASSES, names).changes
+    with pytest.raises(ValueError, match="of other data: row"):
+        checked(exported, labels, CLASSES, names[::-1])
 
 
 HOSTILE = (

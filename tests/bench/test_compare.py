@@ -1,6 +1,7 @@
 """Grids and their tables: cells, resuming after a kill, failures, every format, a live table, a real Ray."""
 
 import csv
+import errno
 import io
 import json
 import re
@@ -88,6 +89,83 @@ def test_a_cell_that_fails_is_a_record_and_is_not_run_again(tmp_path):
     comparison = tables.compared(grid, known_records(grid, tmp_path))
     assert comparison.missing[0]["error"] == record["error"]
     assert "1 of them failed; the first: ce, none, seed 0" in tables.missing_line(comparison)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+        FileNotFoundError("x.csv"),
+    ],
+)
+def test_a_cell_that_fails_for_a_passing_reason_is_tried_again(tmp_path, error, monkeypatch):
+    def fail(*args: object, **options: object) -> None:
+        raise error
+
+    grid = cells(methods=["ce"], noises=["none"], seeds=[0])
+    with monkeypatch.context() as broken:
+        broken.setattr("antidote_learn.bench.cells.train", fail)
+        (record,) = run_grid(grid, tmp_path, local_engine(1), Told())
+    assert record["error"].startswith(type(error).__name__)
+    assert tables.compared(grid, [record]).missing[0]["error"] == record["error"]
+    assert known_records(grid, tmp_path) == []
+    (again,) = run_grid(grid, tmp_path, local_engine(1), Told())
+    assert again["last"] > 50
+
+
+def test_a_failure_that_older_versions_wrote_down_is_tried_again(tmp_path):
+    (cell,) = cells(methods=["ce"], noises=["none"], seeds=[0])
+    record = {"method": "ce", "noise": "none", "seed": 0, "error": "OSError: [Errno 28] No space left on device"}
+    (tmp_path / cell.name).mkdir()
+    (tmp_path / cell.name / "record.json").write_text(json.dumps(record))
+    assert known_records([cell], tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", '{"noise": "none", "seed": 0}', "[1]", '{"noise": 1, "seed": 0, "last": 1.0}']
+)
+def test_a_damaged_record_is_named(tmp_path, content):
+    (cell,) = cells(methods=["ce"], noises=["none"], seeds=[0])
+    (tmp_path / cell.name).mkdir()
+    (tmp_path / cell.name / "record.json").write_text(content)
+    with pytest.raises(ValueError, match=r"record\.json is damaged"):
+        known_records([cell], tmp_path)
+
+
+BAD_GRIDS = {
+    "no such data": (["nowhere.csv"], "nowhere.csv"),
+    "no such column": (["TABLE", "--label", "specie"], "species"),
+    "no such network": (["iris", "--model", "resnet"], "unknown model"),
+    "a network that does not fit": (["iris", "--model", "torch.nn:Identity"], "must give logits"),
+    "no epochs": (["iris", "--epochs", "0"], "epochs must be a whole number"),
+    "no such protocol": (["iris", "--protocol", "c10"], "unknown protocol"),
+    "no such labels": (["iris", "--noise", "human:worse"], "worse"),
+    "nothing to be told": (["iris", "--methods", "antidote:noise_rate=injected"], "--noise"),
+    "countless seeds": (["iris", "--seeds", "1000000000"], "at most 100000 cells"),
+}
+
+
+@pytest.mark.parametrize(("args", "says"), BAD_GRIDS.values(), ids=BAD_GRIDS)
+def test_bad_input_is_told_before_the_grid_and_leaves_nothing_behind(args, says, tmp_path):
+    (tmp_path / "table.csv").write_text("a,species\n" + "".join(f"{i},{'xy'[i % 2]}\n" for i in range(40)))
+    options = [str(tmp_path / "table.csv") if arg == "TABLE" else arg for arg in args]
+    options += [] if "--methods" in args else ["--methods", "ce"]
+    done = antidote("compare", *options, "--out", tmp_path / "grid")
+    assert done.code == 2, done.err
+    assert says in done.complaint
+    assert not (tmp_path / "grid").exists()
+
+
+def test_a_grid_with_runs_that_fail_is_printed_and_exits_with_1(tmp_path):
+    options = ("--methods", "ce,gce", "--seeds", 1, "--epochs", 1, "--lr", "1e30", "--jobs", 1, "--out", tmp_path)
+    for _ in range(2):  # a failure that is known is one still
+        done = antidote("compare", "iris", *options, "--format", "json")
+        assert done.code == 1, done.err
+        failed = [cell for cell in json.loads(done.out)["missing"] if cell["error"]]
+        assert failed
+        assert f"{len(failed)} of 2 runs failed" in done.err
 
 
 @pytest.mark.parametrize(

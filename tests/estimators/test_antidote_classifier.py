@@ -175,7 +175,7 @@ def test_rows_too_few_to_estimate_a_rate():
         ({"module": 3}, r"'module' .* Got 3"),
         ({"module": "perceptron"}, r"unknown model 'perceptron'; accepted: .*mlp"),
         ({"module": "cnn8"}, r"needs images .* use 'mlp'"),
-        ({"module": nn.Linear(5, 3)}, r"must take numbers \(B, 13\), as X has 13 columns; it fails: RuntimeError"),
+        ({"module": nn.Linear(5, 3)}, r"must take samples \(B, 13\); it fails: RuntimeError"),
         ({"module": nn.Linear(13, 2)}, r"must give logits \(B, 3\) .* 3 classes; received shape \(2, 2\)"),
         ({"module": lambda shape: nn.LSTM(*shape, 3)}, r"must give logits \(B, 3\) .* received tuple"),
         ({"noise_rate": -0.1}, r"'noise_rate' .* \[0.0, 1.0\).* Got -0.1"),

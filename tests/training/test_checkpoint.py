@@ -23,12 +23,14 @@ from antidote_learn.training.checkpoint import (
     locked,
     optimizer_tensors,
     read_json,
+    read_rows,
     read_tensors,
     replacing,
     restore_network,
     restore_optimizer,
     write_bytes,
     write_json,
+    write_sealed,
     write_tensors,
 )
 from antidote_learn.training.runs import train
@@ -109,8 +111,9 @@ VALUES = st.recursive(
 @given(value=VALUES)
 def test_values_come_back_as_they_were(tmp_path_factory, value):
     folder = tmp_path_factory.mktemp("values")
-    write_json(folder / "value.json", value)
-    assert read_json(folder / "value.json") == value
+    for write in (write_json, write_sealed):
+        write(folder / "value.json", {"value": value})
+        assert read_json(folder / "value.json") == {"value": value}
     write_tensors(folder / "value.safetensors", {}, value)
     assert read_tensors(folder / "value.safetensors") == ({}, value)
 
@@ -153,12 +156,67 @@ def test_tied_weights_are_saved_and_come_back(tmp_path):
     assert torch.equal(net(x), other(x))
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"{'a': 1}"])
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"{'a': 1}", b"[" * 100_000, b"1" * 5000])
 def test_damaged_json_is_named(tmp_path, content):
     path = tmp_path / "value.json"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"value\.json is damaged: it is not JSON"):
         read_json(path)
+
+
+def test_any_changed_byte_of_a_sealed_file_is_told(tmp_path):
+    """But for white space between values and the digest's own name, which change nothing of the content."""
+    path, value = tmp_path / "value.json", {"rate": 0.25, "names": ["a", "b"], "deep": {"1": None}}
+    write_sealed(path, value)
+    content = path.read_bytes()
+    name = content.index(b"digest")
+    for place in {*range(len(content))} - {*range(name, name + len("digest"))}:
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        if not content[place : place + 1].isspace():
+            with pytest.raises(ValueError, match=r"value\.json is damaged"):
+                read_json(path)
+
+
+@pytest.mark.parametrize("holding", [{"rate": str}, {"none": int}, {"rate": (int, str)}])
+def test_a_value_of_another_type_is_damage(tmp_path, holding):
+    write_json(tmp_path / "value.json", {"rate": 0.5})
+    with pytest.raises(ValueError, match=f"damaged: '{next(iter(holding))}' is"):
+        read_json(tmp_path / "value.json", holding)
+
+
+def test_any_changed_bit_of_a_tensor_file_is_told(tmp_path):
+    path = tmp_path / "state.safetensors"
+    write_tensors(path, {"a": torch.arange(3.0), "b": torch.ones(2, dtype=torch.int64)}, {"epoch": 3})
+    content = path.read_bytes()
+    name = content.index(b"digest")
+    for place in {*range(len(content))} - {*range(name, name + len("digest"))}:
+        path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+        with pytest.raises(ValueError, match=r"state\.safetensors (is damaged|has format)"):
+            read_tensors(path)
+
+
+def test_files_of_before_there_were_digests_are_read(tmp_path):
+    (tmp_path / "value.json").write_text('{"rate": 0.5}')
+    assert read_json(tmp_path / "value.json") == {"rate": 0.5}
+    (tmp_path / "old").write_bytes(save({"a": torch.ones(2)}, {"format": str(FORMAT), "state": "[1]"}))
+    tensors, state = read_tensors(tmp_path / "old")
+    assert tensors["a"].tolist() == [1, 1]
+    assert state == [1]
+
+
+@pytest.mark.parametrize("read", [read_json, read_tensors, read_rows])
+def test_a_pipe_in_a_file_s_place_is_not_waited_for(tmp_path, read):
+    os.mkfifo(tmp_path / "file")
+    with pytest.raises(ValueError, match="no regular file"):
+        read(tmp_path / "file")
+
+
+def test_the_lock_is_not_taken_through_a_link(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / ".lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match=r"\.lock"), locked(tmp_path / "folder"):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_cut_or_foreign_tensor_file_is_named(tmp_path):

@@ -121,7 +121,7 @@ def test_many_samples_are_judged_by_a_part_of_them(tmp_path, monkeypatch):
 
 def test_the_record_is_kept_as_strict_json_and_read_again(tmp_path):
     folder, listener = folder_in(tmp_path), Listener()
-    few = trainer_on("digits", "none", listener, subset=40)  # some class is never predicted often enough
+    few = trainer_on("digits", "none", listener, subset=60)  # some class is never predicted often enough
     found = estimated(few, folder)
     assert None in found["per_class"]
 
@@ -134,6 +134,15 @@ def test_the_record_is_kept_as_strict_json_and_read_again(tmp_path):
     stages = list(listener.stages)
     assert estimated(few, folder) == found
     assert listener.stages == stages
+
+
+def test_of_rows_too_few_nothing_is_trained_and_nothing_is_said_to_be_known(tmp_path):
+    folder, listener = folder_in(tmp_path), Listener()
+    found = estimated_rate(trainer_on("digits", "none", listener, subset=40), folder)
+    assert (found["rate"], found["low"], found["high"]) == (0.0, 0.0, 0.9)
+    assert "40 rows of 10 classes are too few" in found["warnings"][0]
+    assert listener.stages == []
+    assert estimated_rate(trainer_on("digits", "none", listener, subset=40), folder) == found
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from PIL import Image
 from torch import nn
 
 from antidote_learn import load, train
+from antidote_learn.training.checkpoint import read_json, write_sealed
 from tests.commands import antidote
 
 WORDS = {"good": "great film, loved every minute", "bad": "dull plot and wooden acting", "odd": "strange but charming"}
@@ -121,7 +122,7 @@ def cut(path: Path) -> None:
 
 
 def newer(path: Path) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
+    write_sealed(path, {**read_json(path), "format": 2})
 
 
 @pytest.mark.parametrize(
@@ -225,12 +226,43 @@ def test_a_network_of_the_user_s_own_from_the_current_directory(tmp_path):
     assert trained.code == 0, trained.err
     accuracy = json.loads(trained.out)["accuracy"]["last"]
     assert accuracy > 80
-    assert antidote("predict", "run", "digits", "--out", "out.csv", cwd=tmp_path).code == 0
+    named = ("--model", "mynets:network")
+    assert antidote("predict", "run", "digits", *named, "--out", "out.csv", cwd=tmp_path).code == 0
     labels = pd.read_csv(tmp_path / "out.csv", dtype=str)["label"].to_numpy()
     assert 100 * (labels == digits_of_the_test_part()).mean() == pytest.approx(accuracy)
-    elsewhere = antidote("predict", tmp_path / "run", "digits")
+    assert antidote(*args, "--resume", cwd=tmp_path).out == trained.out
+    elsewhere = antidote("predict", tmp_path / "run", "digits", *named)
     assert elsewhere.code == 2
-    assert "mynets" in elsewhere.complaint
+    assert "cannot import 'mynets'" in elsewhere.complaint
+
+
+PLANT = "import pathlib\npathlib.Path('executed').touch()\n\ndef load(**given):\n    raise SystemExit\n"
+
+
+@pytest.mark.parametrize(
+    "named", ["weights:load", "os:getcwd", "nets.weights:load", "Sequential object", 5, None, "x" * 9]
+)
+def test_what_a_run_s_folder_names_is_never_executed(run, table, named, tmp_path, monkeypatch):
+    """Neither by `load`, nor by `predict`, nor by `train --resume`, though the module lies in the current directory."""
+    folder = tmp_path / "run"
+    shutil.copytree(run.folder, folder)
+    for place in (tmp_path, tmp_path / "nets"):
+        place.mkdir(exist_ok=True)
+        (place / "weights.py").write_text(PLANT)
+    card = folder / "model" / "model.json"
+    write_sealed(card, {**read_json(card), "model": named})
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="damaged" if not isinstance(named, str) else r"load\(folder, model=\.\.\.\)"):
+        load(folder)
+    predicted = antidote("predict", folder, table, cwd=tmp_path)
+    assert predicted.code == 2, predicted.err
+    assert "--model" in predicted.complaint or "damaged" in predicted.complaint
+    again = ("--label", "opinion", "--text", "review", "--noise-rate", 0.1, "--epochs", 6, "--out", folder, "--resume")
+    resumed = antidote("train", table, *again, cwd=tmp_path)
+    assert resumed.code == (0 if isinstance(named, str) else 2), (
+        resumed.err
+    )  # the caller's network is the one that counts
+    assert not (tmp_path / "executed").exists()
 
 
 def test_a_network_object_from_python(tmp_path):

@@ -2,45 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import os
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from antidote_learn.auditing.decisions import Decisions, checked, read_decisions
-from antidote_learn.auditing.editing import EDITORS
-from antidote_learn.auditing.moving import Moves, copied, moved, planned
-from antidote_learn.data.folders import read_folder
-from antidote_learn.data.labels import class_names
-from antidote_learn.data.tabular import about
-from antidote_learn.training.checkpoint import replacing, write_bytes
+from antidote_learn.auditing.contents import content_hash
+from antidote_learn.auditing.decisions import data_hash, read_decisions
+from antidote_learn.auditing.disk import place_file, sync_file
+from antidote_learn.auditing.editing import EDITORS, review_of_file
+from antidote_learn.auditing.in_place import OTHER_DATA, apply_in_place
+from antidote_learn.auditing.journals import settle, working_room
+from antidote_learn.auditing.logs import LOG, SUFFIX, Applied, log_of, log_text, outcome, read_log
+from antidote_learn.auditing.moving import copy_images, file_changes, planned, review_of_folder
 
 ACCEPTED = "a .csv, .tsv, .parquet or .npz file, or a folder of images by class"
 CORRECTED = "-corrected"
-LOG = "changes.jsonl"  # in a folder
-
-
-@dataclass(frozen=True)
-class Applied:
-    """A review carried out.
-
-    Attributes:
-        out: The corrected data set.
-        log: JSON lines, one for each change: ``index`` (in the data as they were), ``given_label``, ``new_label`` (null
-            where the row was dropped), and of image files ``file`` and ``new_file``.
-        relabelled: How many labels were changed.
-        dropped: How many rows were left out.
-        kept: How many rows were looked at and stay as they are.
-    """
-
-    out: Path
-    log: Path
-    relabelled: int
-    dropped: int
-    kept: int
 
 
 def apply_decisions(
@@ -56,13 +34,16 @@ def apply_decisions(
     Tables and arrays stay what they are but for the labels, and for the rows that are dropped. Image files are copied
     into the folders of their classes; in place they are moved, and those that are dropped go to ``.dropped``.
 
+    A call that was interrupted in place is finished by the next one; decisions that were applied in place already
+    change nothing. `undo_decisions` takes back what was done in place.
+
     Args:
         decisions: What the review page exports, a file or a table.
         data: The file or folder that was audited.
         label: The label column of a table.
         out: Where the corrected data set goes, of the same kind; by default beside the data, with ``-corrected`` in
-            its name. It must not exist.
-        in_place: Change the data themselves.
+            its name. Neither it nor its log may exist.
+        in_place: Change the data themselves. The decisions must say of which data they are (``data_hash``).
 
     Raises:
         FileNotFoundError: A file is missing.
@@ -78,54 +59,55 @@ def apply_decisions(
         ('data-corrected.csv', 'x,label\n1,dog\n2,dog\n')
     """
     given, source = read_decisions(decisions), Path(data).expanduser()
+    settle(log_of(source.resolve()))
     if in_place:
         source = source.resolve()  # a link stays one
     suffix = _suffix(source, label)
-    target = _target(source, suffix, None if out is None else Path(out).expanduser(), in_place)
-    apply = _apply_to_file if suffix else _apply_to_folder
+    if in_place:
+        if out is not None:
+            raise ValueError(f"--in-place and --out {out}: give one of them")
+        return apply_in_place(given, source, suffix, label)
+    wanted = data_hash(given)
+    if wanted is not None and content_hash(source) != wanted:
+        raise ValueError(f"{source.name}: {OTHER_DATA}, or take out the column to compare rows and labels alone")
+    target = Path(out).expanduser() if out is not None else _beside(source, suffix)
+    apply = _write_file if suffix else _write_folder
     return apply(given, source, suffix, label, target)
 
 
-def _apply_to_file(given: pd.DataFrame, source: Path, suffix: str, label: str | None, target: Path) -> Applied:
-    edited = EDITORS[suffix](source, label)
-    with about(source):
-        found = checked(given, edited.words, class_names({*edited.spelled}))
-    log = target.with_name(f"{target.name}.changes.jsonl")
-    _write_log(log, [asdict(change) for change in found.changes], after=target == source)
-    with replacing(target) as temporary:
-        edited.write(temporary, found.changes)
-    return _applied(found, target, log)
+def _write_file(given: pd.DataFrame, source: Path, suffix: str, label: str | None, target: Path) -> Applied:
+    log = target.with_name(f"{target.name}{SUFFIX}")
+    settle(log)
+    if not target.name.lower().endswith(suffix):
+        raise ValueError(f"{source.name} is written as a file that ends in {suffix}; received --out {target}")
+    _check_free(target)
+    edited, found = review_of_file(given, source, suffix, label)
+    lines = log_text([asdict(change) for change in found.changes])
+    parts = {"data": target} if _is_begun(log, lines) else {"log": log, "data": target}
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with working_room(log) as room:
+        edited.write(room.path / "data", found.changes)
+        (room.path / "log").write_bytes(lines)
+        for name, path in parts.items():
+            sync_file(room.path / name)
+            place_file(room.path / name, path)
+    return outcome(found, target, log)
 
 
-def _apply_to_folder(given: pd.DataFrame, source: Path, suffix: str, label: str | None, target: Path) -> Applied:
-    images = read_folder(source)
-    with about(source):
-        found = checked(given, [images.classes[k] for k in images.labels], images.classes)
-    moves = planned(images, found.changes, in_place=target == source)
-    if target == source:
-        _write_log(source / LOG, _with_files(found, moves), after=True)
-        moved(moves)
-    else:
-        with copied(images, moves, source, target) as temporary:
-            _write_log(temporary / LOG, _with_files(found, moves), after=False)
-    return _applied(found, target, target / LOG)
-
-
-def _with_files(found: Decisions, moves: Moves) -> list[dict[str, Any]]:
-    names = [{"file": moves.names[change.index], "new_file": moves.new.get(change.index)} for change in found.changes]
-    return [asdict(change) | files for change, files in zip(found.changes, names, strict=True)]
-
-
-def _write_log(path: Path, records: Sequence[dict[str, Any]], *, after: bool) -> None:
-    """``after`` what is there already, where data are changed in place: that can happen several times."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    before = path.read_bytes() if after and path.exists() else b""
-    write_bytes(path, before + "".join(json.dumps(record) + "\n" for record in records).encode())
-
-
-def _applied(found: Decisions, target: Path, log: Path) -> Applied:
-    dropped = sum(change.new_label is None for change in found.changes)
-    return Applied(target, log, len(found.changes) - dropped, dropped, found.kept)
+def _write_folder(given: pd.DataFrame, source: Path, suffix: str, label: str | None, target: Path) -> Applied:
+    settle(target)
+    if target.is_symlink() or not target.is_dir() or any(target.iterdir()):
+        _check_free(target)
+    if target.resolve().is_relative_to(source.resolve()):
+        raise ValueError(f"{target} lies in the data itself: choose another --out")
+    images, found = review_of_folder(given, source)
+    moves = planned(images, found.changes, in_place=False)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with working_room(target) as room:
+        copy_images(images, moves, source, room.path / "copy")
+        (room.path / "copy" / LOG).write_bytes(log_text(file_changes(found.changes, moves)))
+        os.replace(room.path / "copy", target)  # over an empty folder at most
+    return outcome(found, target, target / LOG)
 
 
 def _suffix(source: Path, label: str | None) -> str:
@@ -138,18 +120,22 @@ def _suffix(source: Path, label: str | None) -> str:
     return ends[0]
 
 
-def _target(source: Path, suffix: str, out: Path | None, in_place: bool) -> Path:
-    """Where the corrected data set goes: nowhere where something is already, unless that is meant."""
-    if in_place:
-        if out is not None:
-            raise ValueError(f"--in-place and --out {out}: give one of them")
-        return source
+def _beside(source: Path, suffix: str) -> Path:
+    """Where the corrected data set goes by default."""
     stem = source.name[: len(source.name) - len(suffix)] or source.resolve().name
-    out = out or source.with_name(f"{stem}{CORRECTED}{source.name[len(stem) :]}")
-    if suffix and not out.name.lower().endswith(suffix):
-        raise ValueError(f"{source.name} is written as a file that ends in {suffix}; received --out {out}")
-    if out.exists() and not (suffix == "" and out.is_dir() and not any(out.iterdir())):
-        raise ValueError(f"{out} exists already: choose another --out")
-    if suffix == "" and out.resolve().is_relative_to(source.resolve()):
-        raise ValueError(f"{out} lies in the data itself: choose another --out")
-    return out
+    return source.with_name(f"{stem}{CORRECTED}{source.name[len(stem) :]}")
+
+
+def _check_free(path: Path) -> None:
+    """ValueError where something is already, be it a link that leads nowhere."""
+    if os.path.lexists(path):
+        raise ValueError(f"{path} exists already: choose another --out")
+
+
+def _is_begun(log: Path, lines: bytes) -> bool:
+    """Whether a killed process has written this very log; ValueError for another one, which is not written over."""
+    if not os.path.lexists(log):
+        return False
+    if read_log(log) != lines:
+        raise ValueError(f"{log} exists already, a log of other changes: choose another --out, or move it elsewhere")
+    return True

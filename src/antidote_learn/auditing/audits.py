@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from antidote_learn._types import Arrays
+from antidote_learn.auditing.contents import hash_if_stored
 from antidote_learn.auditing.counts import check_cut
 from antidote_learn.auditing.embeddings import ROOM, Embeddable, Pictures, Texts
 from antidote_learn.auditing.evidence import EPOCHS
@@ -25,14 +26,13 @@ from antidote_learn.data.noise import parse_noise
 from antidote_learn.data.opening import check_out, open_data
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take
 from antidote_learn.data.sentences import texts_of
-from antidote_learn.models import build_model, default_model
-from antidote_learn.training.checkpoint import locked
+from antidote_learn.models import check_model, default_model
 from antidote_learn.training.engine import Engine
-from antidote_learn.training.folders import is_finished, make_folder
+from antidote_learn.training.folders import claim_folder, is_finished
 from antidote_learn.training.interrupts import gently
 from antidote_learn.training.loop import Settings
 from antidote_learn.training.progress import Reporter, Silent
-from antidote_learn.training.protocols import check_positive, chosen_protocol
+from antidote_learn.training.protocols import check_seeds, chosen_protocol
 from antidote_learn.training.specs import shared
 
 BATCHES = 7  # in an epoch, where the batch stays between the next two
@@ -112,6 +112,8 @@ def audit(
     check_cut(max_flagged, fdr)
     parse_noise(noise)
     check_encoder(encoder)
+    noise_seed = seed if noise_seed is None else noise_seed
+    check_seeds(seed, noise_seed)
     if out is not None:
         check_out(out, data=X)
     arrays = open_data(
@@ -128,9 +130,8 @@ def audit(
     if encoder == "auto" and model is not None and not isinstance(arrays.inputs, pd.DataFrame):
         encoder = "none"  # the user's own network reads the pixels
     reader = chosen_encoder(encoder, arrays.inputs)
-    settings = {"epochs": check_positive("epochs", epochs)}
+    settings = {"epochs": epochs}
     _, protocol = chosen_protocol("features" if reader is IMAGES else None, arrays, settings)
-    noise_seed = seed if noise_seed is None else noise_seed
     given = prepare(
         arrays,
         noise=noise,
@@ -159,7 +160,7 @@ def audit(
         shape = (width_of(given.encoding, used),)
     count = len(data.classes)
     network = model or (default_model(shape) if protocol.model == "auto" else protocol.model)
-    build_model(network, shape=shape, classes=count, seed=0)  # says what is wrong now
+    check_model(network, shape=shape, classes=count)
     spec = AuditSpec(
         data=str(X) if isinstance(X, (str, Path)) else given.name,
         data_hash=fingerprint(given),
@@ -185,6 +186,7 @@ def audit(
         about={
             "data": spec.data,
             "data_hash": spec.data_hash,
+            "content_hash": hash_if_stored(X),
             "noise": noise,
             "encoder": None if used is None else used.name,
             "features": described(given, used),
@@ -203,8 +205,7 @@ def audit(
 
 def _carried_out(job: Job, folder: Path, *, resume: bool) -> Audit:
     """The audit in its folder, which is locked as long."""
-    make_folder(folder)
-    with locked(folder), gently():
+    with claim_folder(folder, job.spec), gently():
         rooms = ("checkpoint",) if job.embeddable is None else ("checkpoint", ROOM)
         if is_finished(folder, job.spec, job.reporter, resume=resume, rooms=rooms):
             done = cut_again(read_audit(folder, job.inputs), **job.cut)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,9 @@ from numpy.typing import NDArray
 from antidote_learn.data.labels import listed
 
 COLUMNS = ("index", "given_label", "decision", "new_label")
+HASH, FILE = "data_hash", "file"  # further columns: of which data, and of which image file a decision is
 ACCEPTED = ("accept", "keep", "relabel", "drop")
+NUMBER = re.compile("[0-9]{1,18}")  # of a row: digits of ASCII alone, and no more than an integer holds
 
 
 @dataclass(frozen=True)
@@ -53,19 +57,46 @@ def read_decisions(source: str | Path | pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def checked(decisions: pd.DataFrame, labels: Sequence[Any] | NDArray[np.object_], classes: Sequence[str]) -> Decisions:
+def data_hash(decisions: pd.DataFrame) -> str | None:
+    """Of the data that were decided on; None where the decisions do not say it, ValueError where they say several."""
+    found = sorted({*decisions[HASH]}) if HASH in decisions else []
+    if found in ([], [""]):
+        return None
+    if len(found) > 1 or not re.fullmatch("[0-9a-f]{64}", found[0]):
+        raise ValueError(
+            f"the decisions must have one digest in column {HASH!r}, of the data that was audited; received "
+            f"{listed(found)}: export them again, and apply each export by itself"
+        )
+    return str(found[0])
+
+
+def decisions_hash(decisions: pd.DataFrame) -> str:
+    """SHA-256 of what was decided."""
+    cells = decisions[[*COLUMNS]].to_csv(index=False, lineterminator="\n")
+    return hashlib.sha256(cells.encode(errors="surrogatepass")).hexdigest()
+
+
+def checked(
+    decisions: pd.DataFrame,
+    labels: Sequence[Any] | NDArray[np.object_],
+    classes: Sequence[str],
+    files: Sequence[str] = (),
+) -> Decisions:
     """The decisions, where all of them fit the data.
 
     Args:
         decisions: From `read_decisions`.
         labels: (N,) the names of the given labels.
         classes: Names that a label may have.
+        files: (N,) the names of image files; none for other data.
 
     Raises:
         ValueError: For decisions on other data, rows that there are not or that come twice, unknown words and classes.
     """
     rows = _rows(decisions["index"], len(labels))
     _check_given(rows, decisions["given_label"], labels)
+    if FILE in decisions and files:
+        _check_files(rows, decisions[FILE], files)
     known, changes, kept = frozenset(classes), [], 0
     for row, word, cell in zip(rows, decisions["decision"], decisions["new_label"], strict=True):
         if word not in ACCEPTED:
@@ -80,7 +111,7 @@ def checked(decisions: pd.DataFrame, labels: Sequence[Any] | NDArray[np.object_]
 
 
 def _rows(index: pd.Series[str], count: int) -> list[int]:
-    bad = [text for text in index if not text.isdecimal()]
+    bad = [text for text in index if not NUMBER.fullmatch(text)]
     if bad:
         raise ValueError(f"the index must hold whole numbers, positions of rows counted from 0; received {bad[0]!r}")
     rows = [int(text) for text in index]
@@ -90,7 +121,8 @@ def _rows(index: pd.Series[str], count: int) -> list[int]:
             f"the decisions are of other data: there is no row {beyond[0]} here, rows are 0 ... {count - 1}; give the "
             "data that was audited"
         )
-    twice = index[index.duplicated()]
+    numbers = pd.Series(rows, dtype="int64")
+    twice = numbers[numbers.duplicated()]
     if len(twice):
         raise ValueError(f"row {twice.iloc[0]} is decided twice: leave one of the decisions in")
     return rows
@@ -104,6 +136,15 @@ def _check_given(rows: list[int], cells: pd.Series[str], labels: Sequence[Any] |
             f"the decisions are of other data: row {row} is labelled {labels[row]!r} here, {cell!r} in the decisions "
             f"({len(others)} of {len(rows)} differ); give the data that was audited, as it was then"
         )
+
+
+def _check_files(rows: list[int], cells: pd.Series[str], files: Sequence[str]) -> None:
+    for row, cell in zip(rows, cells, strict=True):
+        if files[row] not in _readings(cell):
+            raise ValueError(
+                f"the decisions are of other data: row {row} is {files[row]!r} here, {cell!r} in the decisions; give "
+                "the folder that was audited, as it was then"
+            )
 
 
 def _class(row: int, cell: str, known: frozenset[str]) -> str:

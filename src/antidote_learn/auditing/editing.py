@@ -12,8 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from antidote_learn.auditing.decisions import Change
-from antidote_learn.data.labels import label_words, names_of
+from antidote_learn.auditing.decisions import Change, Decisions, checked
+from antidote_learn.data.labels import class_names, label_words, names_of
 from antidote_learn.data.parsing import SEPARATORS
 from antidote_learn.data.tabular import about, all_arrays, label_columns, read_frame, read_npz
 
@@ -33,6 +33,10 @@ class Editor(Protocol):
         """Writes it with the changes."""
         ...
 
+    def cells(self, row: int) -> list[str]:
+        """A row as text, for people to read in the log; none of arrays."""
+        ...
+
 
 class TableFile:
     """A .csv or .tsv file, or one of these that is compressed; every other cell is kept as it is written.
@@ -45,7 +49,8 @@ class TableFile:
     def __init__(self, path: Path, label: str | None) -> None:
         frame, columns = _labelled(path, label)
         ending = next(end for end in SEPARATORS if path.name.lower().endswith(end))
-        self._form: dict[str, Any] = {"sep": SEPARATORS[ending], "compression": "gzip" if "gz" in ending else None}
+        packed = {"method": "gzip", "mtime": 0} if "gz" in ending else None  # the same bytes at any time
+        self._form: dict[str, Any] = {"sep": SEPARATORS[ending], "compression": packed}
         rows = pd.read_csv(
             path, dtype="str", na_filter=False, index_col=False, header=None, skipinitialspace=True, **self._form
         )
@@ -64,6 +69,10 @@ class TableFile:
                 cells.iat[change.index, self._at] = self.spelled[change.new_label]
         kept = cells[_kept(changes, len(cells))]
         pd.concat([self._header, kept]).to_csv(path, index=False, header=False, **self._form)
+
+    def cells(self, row: int) -> list[str]:
+        """See `Editor.cells`."""
+        return [str(cell) for cell in self._cells.iloc[row]]
 
 
 class ParquetFile:
@@ -91,6 +100,10 @@ class ParquetFile:
         field = self._table.schema.field(at)
         table = self._table.set_column(at, field, pa.array(values, type=field.type))
         parquet.write_table(table.filter(pa.array(_kept(changes, len(values)))), path)
+
+    def cells(self, row: int) -> list[str]:
+        """See `Editor.cells`."""
+        return [str(column[row].as_py()) for column in self._table.columns]
 
 
 class ArraysFile:
@@ -126,12 +139,23 @@ class ArraysFile:
         with open(path, "wb") as file:
             np.savez(file, **written)
 
+    def cells(self, row: int) -> list[str]:
+        """See `Editor.cells`."""
+        return []
+
 
 EDITORS: dict[str, Callable[[Path, str | None], Editor]] = {
     **dict.fromkeys(SEPARATORS, TableFile),
     ".parquet": ParquetFile,
     ".npz": ArraysFile,
 }
+
+
+def review_of_file(given: pd.DataFrame, source: Path, suffix: str, label: str | None) -> tuple[Editor, Decisions]:
+    """The file, and what is to change in it; ValueError where the decisions do not fit."""
+    edited = EDITORS[suffix](source, label)
+    with about(source):
+        return edited, checked(given, edited.words, class_names({*edited.spelled}))
 
 
 def _labelled(path: Path, label: str | None) -> tuple[pd.DataFrame, list[str]]:

@@ -1,18 +1,20 @@
-"""A folder of images by class with some of them in other folders: a copy, or in place."""
+"""A folder of images by class with some of them in other folders: which goes where, and a copy."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pandas as pd
 
 from antidote_learn._types import Arrays, ImageFiles
-from antidote_learn.auditing.decisions import Change
-from antidote_learn.training.checkpoint import PART
+from antidote_learn.auditing.decisions import Change, Decisions, checked
+from antidote_learn.data.folders import read_folder
+from antidote_learn.data.tabular import about
 
 DROPPED = ".dropped"  # where images go that are dropped in place; hidden folders are no classes
 
@@ -30,6 +32,21 @@ class Moves:
     root: Path
     names: tuple[str, ...]
     new: dict[int, str | None]
+
+
+def review_of_folder(given: pd.DataFrame, source: Path) -> tuple[Arrays, Decisions]:
+    """The images, and which of them are to change; ValueError where the decisions do not fit."""
+    images = read_folder(source)
+    assert isinstance(images.inputs, ImageFiles)
+    labels = [images.classes[k] for k in images.labels]
+    with about(source):
+        return images, checked(given, labels, images.classes, images.inputs.names)
+
+
+def file_changes(changes: Sequence[Change], moves: Moves) -> list[dict[str, Any]]:
+    """The changes with the names of their files, for the log."""
+    names = [{"file": moves.names[change.index], "new_file": moves.new.get(change.index)} for change in changes]
+    return [asdict(change) | files for change, files in zip(changes, names, strict=True)]
 
 
 def planned(images: Arrays, changes: Sequence[Change], *, in_place: bool) -> Moves:
@@ -50,6 +67,11 @@ def planned(images: Arrays, changes: Sequence[Change], *, in_place: bool) -> Mov
     return Moves(files.root, files.names, new)
 
 
+def is_dropped(name: str) -> bool:
+    """Whether that is where dropped images go."""
+    return name.startswith(f"{DROPPED}/")
+
+
 def check_inside(root: Path, name: str, *, linked: bool) -> None:
     """ValueError for a name that leads out of the folder; ``linked``: through a link, too."""
     parts = PurePosixPath(name).parts
@@ -68,34 +90,18 @@ def _free(wanted: PurePosixPath, old: str, taken: set[str], root: Path | None) -
     return name.as_posix()
 
 
-def moved(moves: Moves) -> None:
-    """Renames the files in their folder."""
-    for row, name in moves.new.items():
-        assert name is not None
-        target = moves.root / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(moves.root / moves.names[row], target)
-
-
-@contextmanager
-def copied(images: Arrays, moves: Moves, source: Path, target: Path) -> Iterator[Path]:
-    """A copy of the images, the test part's as they are; it takes the target's name when the block ends well."""
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}{PART}")
-    try:
-        below = temporary / moves.root.relative_to(source)
-        for row, old in enumerate(moves.names):
-            new = moves.new.get(row, old)
-            if new is not None:
-                _copy(moves.root / old, below / new)
-        if isinstance(images.test_inputs, ImageFiles):
-            held = images.test_inputs
-            for name in held.names:
-                check_inside(held.root, name, linked=False)
-                _copy(held.root / name, temporary / held.root.relative_to(source) / name)
-        yield temporary
-        os.replace(temporary, target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+def copy_images(images: Arrays, moves: Moves, source: Path, target: Path) -> None:
+    """A copy of the images under their new names, and of the test part's as they are."""
+    below = target / moves.root.relative_to(source)
+    for row, old in enumerate(moves.names):
+        new = moves.new.get(row, old)
+        if new is not None:
+            _copy(moves.root / old, below / new)
+    if isinstance(images.test_inputs, ImageFiles):
+        held = images.test_inputs
+        for name in held.names:
+            check_inside(held.root, name, linked=False)
+            _copy(held.root / name, target / held.root.relative_to(source) / name)
 
 
 def _copy(old: Path, new: Path) -> None:

@@ -17,7 +17,14 @@ from antidote_learn.auditing.exporting import beside_the_data, write_table
 from antidote_learn.auditing.review import write_review
 from antidote_learn.auditing.scores import Scores
 from antidote_learn.auditing.tables import Rows, class_summary, issues_table, pair_summary
-from antidote_learn.training.checkpoint import read_json, read_tensors, write_json, write_tensors
+from antidote_learn.training.checkpoint import (
+    damage_told,
+    read_json,
+    read_rows,
+    read_tensors,
+    write_json,
+    write_tensors,
+)
 from antidote_learn.training.posterior import Posterior, read_posterior, write_posterior
 
 FORMAT = 1  # of summary.json
@@ -140,11 +147,15 @@ def write_issues(folder: Path, audit: Audit) -> None:
 
 def read_audit(folder: Path, inputs: Inputs | None = None) -> Audit:
     """What `write_audit` wrote, with the samples where they are at hand; ValueError where it is damaged."""
-    summary = read_json(folder / "summary.json")
-    if not isinstance(summary, dict) or summary.get("format") != FORMAT:
+    summary = read_json(folder / "summary.json", {"n": int, "interval": list, "classes": list, "pairs": list})
+    if summary.get("format") != FORMAT:
         raise ValueError(f"{folder / 'summary.json'} is no summary of format {FORMAT}: use the package that made it")
-    around = read_tensors(folder / NEIGHBOURS)[0]["around"].numpy().astype(np.int64)
-    return Audit(pd.read_parquet(folder / "issues.parquet"), summary, read_posterior(folder), around, inputs)
+    posterior, rows = read_posterior(folder), len(table := read_rows(folder / "issues.parquet"))
+    with damage_told(folder / NEIGHBOURS):
+        around = read_tensors(folder / NEIGHBOURS)[0]["around"].numpy().astype(np.int64)
+    if not rows == summary["n"] == len(posterior.index) == len(around):
+        raise ValueError(f"{folder} is damaged: its files are of different numbers of rows; audit the data anew")
+    return Audit(table, summary, posterior, around, inputs)
 
 
 def cut_again(audit: Audit, *, max_flagged: int | None, fdr: float | None) -> Audit:

@@ -88,13 +88,21 @@ def _figures(table: pd.DataFrame, summary: dict[str, Any], posterior: Posterior)
     names = ("n", "estimated_errors", "interval", "noise_rate", "why_wide", "flagged", "features")
     return {
         **{name: summary[name] for name in names},
-        "key": summary["data_hash"],
+        "key": _storage_key(summary, posterior),
+        "content_hash": summary.get("content_hash"),
         "data": str(summary["data"]),
         "classes": [str(name) for name in posterior.classes],
         "bins": np.bincount(bins, minlength=BINS).tolist(),
         "flagged_bins": np.bincount(bins[flags], minlength=BINS).tolist(),
         "threshold": float(quality[flags].max()) if flags.any() else None,
     }
+
+
+def _storage_key(summary: dict[str, Any], posterior: Posterior) -> str:
+    """Under which a browser keeps decisions: the same for audits of the same rows, classes and file alone."""
+    about = [summary["data_hash"], summary.get("content_hash"), [str(name) for name in posterior.classes]]
+    rows = np.sort(posterior.index).astype("<i8").tobytes()
+    return hashlib.sha256(json.dumps(about).encode() + rows).hexdigest()
 
 
 def _suspects(listed: pd.DataFrame, posterior: Posterior, rows: Integers) -> dict[str, Any]:

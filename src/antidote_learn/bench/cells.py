@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from antidote_learn.registry import resolved
-from antidote_learn.training.checkpoint import read_json, write_json
+from antidote_learn.training.checkpoint import check_held, read_json, write_sealed
+from antidote_learn.training.engine import RunFailed
 from antidote_learn.training.interrupts import Interrupted
+from antidote_learn.training.plans import Request, plan_run
 from antidote_learn.training.runs import train
 from antidote_learn.training.specs import read_spec
 
@@ -20,6 +22,10 @@ SETTINGS = (
     "protocol", "model", "optimizer", "lr", "schedule", "epochs", "batch_size", "weight_decay", "clip", "augment",
     "samples",
 )  # fmt: skip
+
+NUMBER = (int, float)
+FIGURES: dict[str, type | tuple[type, ...]]
+FIGURES = {"last": NUMBER, "best": NUMBER, "seconds": NUMBER, "against": str, "settings": dict}  # of a run that ended
 
 
 @dataclass(frozen=True)
@@ -57,14 +63,16 @@ def record_of(cell: Cell, folder: Path) -> dict[str, Any] | None:
     path = folder / cell.name / "record.json"
     if not path.exists():
         return None
-    record: dict[str, Any] = read_json(path)
-    return {**record, "method": cell.method}  # two names may stand for the same run
+    record = read_json(path, {"noise": str, "seed": int})
+    check_held(path, record, {"error": str} if "error" in record else FIGURES)
+    return {**record, "method": cell.method} if _lasts(record) else None  # two names may stand for the same run
 
 
 def run_cell(cell: Cell, folder: Path) -> dict[str, Any] | None:
     """Makes the run, from its checkpoint if there is one, and writes its record; None where the user stopped it.
 
-    A run that fails is a record with its error.
+    A run that breaks down (its loss is no number) is a record with its error. One that fails for lack of a file, of
+    room on the disk or of memory is told in the same way, but not written down: the next call tries it again.
     """
     known = record_of(cell, folder)
     if known is not None:
@@ -77,9 +85,20 @@ def run_cell(cell: Cell, folder: Path) -> dict[str, Any] | None:
     except Exception as error:
         found = {"error": " ".join(f"{type(error).__name__}: {error}".split())}
     record = {"method": cell.method, "trained": cell.trained, "noise": cell.noise, "seed": cell.seed, **found}
-    place.mkdir(parents=True, exist_ok=True)
-    write_json(place / "record.json", record)
+    if _lasts(record):
+        place.mkdir(parents=True, exist_ok=True)
+        write_sealed(place / "record.json", record)
     return record
+
+
+def check_cell(cell: Cell) -> None:
+    """ValueError or FileNotFoundError where the run cannot begin; nothing is written."""
+    plan_run(Request(cell.data, method=cell.trained, noise=cell.noise, seed=cell.seed, **cell.options))
+
+
+def _lasts(record: Mapping[str, Any]) -> bool:
+    """Whether another try would end alike: the run ended, or broke down of itself."""
+    return "error" not in record or record["error"].startswith(f"{RunFailed.__name__}:")
 
 
 def _figures(cell: Cell, place: Path) -> dict[str, Any]:

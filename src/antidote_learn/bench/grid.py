@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -15,14 +16,16 @@ from typing import Any, Protocol
 
 import torch
 
-from antidote_learn.bench.cells import Cell, record_of, run_cell
+from antidote_learn.bench.cells import Cell, check_cell, record_of, run_cell
 from antidote_learn.data.noise import parse_noise
 from antidote_learn.registry import check_method, parse_method, with_budget
 from antidote_learn.training.checkpoint import locked
 from antidote_learn.training.engine import RunFailed
 from antidote_learn.training.interrupts import Interrupted
+from antidote_learn.training.plans import check_injected
 
 Record = dict[str, Any]
+MOST_CELLS = 100_000
 
 
 class Listener(Protocol):
@@ -43,10 +46,12 @@ def make_cells(
     Raises:
         ValueError: For a method or noise that is none, or one that is there twice.
     """
+    if len(methods) * len(noises) * len(seeds) > MOST_CELLS:
+        raise ValueError(f"a grid has at most {MOST_CELLS} cells; leave out methods, noises or seeds")
     for what, given in (("method", methods), ("noise", noises), ("seed", seeds)):
         if not given:
             raise ValueError(f"give at least one {what}")
-        twice = [value for value in given if list(given).count(value) > 1]
+        twice = [value for value, times in Counter(given).items() if times > 1]
         if twice:
             raise ValueError(f"the {what} {twice[0]!r} is there twice: leave one out")
     cells = [
@@ -55,8 +60,23 @@ def make_cells(
     for noise in noises:
         parse_noise(noise)
     for cell in cells[: len(methods) * len(noises)]:
-        check_method(with_budget(parse_method(cell.trained), {}))
+        method = with_budget(parse_method(cell.trained), {})
+        check_method(method)
+        check_injected(method, cell.noise)
     return cells
+
+
+def check_cells(cells: Sequence[Cell], folder: Path) -> None:
+    """Whether the data, the options and each noise will do, asked of a cell each that is still to be made.
+
+    Raises:
+        ValueError: They will not.
+        FileNotFoundError: There is no such data.
+    """
+    for noise in dict.fromkeys(cell.noise for cell in cells):
+        missing = [cell for cell in cells if cell.noise == noise and record_of(cell, folder) is None]
+        for cell in missing[:1]:
+            check_cell(cell)
 
 
 Engine = Callable[[Sequence[Cell], Path], Iterator["Record | None"]]
@@ -64,7 +84,7 @@ Engine = Callable[[Sequence[Cell], Path], Iterator["Record | None"]]
 
 
 def run_grid(cells: Sequence[Cell], folder: Path, engine: Engine, listener: Listener) -> list[Record]:
-    """Makes what is missing, and gives the records of all cells, in their order.
+    """Makes what is missing, and gives the records of all cells, those that failed for a passing reason last.
 
     Raises:
         Interrupted: Ctrl-C; every cell that was running can be continued.
@@ -74,15 +94,18 @@ def run_grid(cells: Sequence[Cell], folder: Path, engine: Engine, listener: List
     with locked(folder):
         missing = {cell.name: cell for cell in cells if record_of(cell, folder) is None}
         listener.begin(known_records(cells, folder))
-        stopped = False
+        stopped, failed = False, []
         for record in engine(list(missing.values()), folder):
             if record is None:
                 stopped = True
-            else:
-                listener.ended(record)
+                continue
+            listener.ended(record)
+            if "error" in record:
+                failed.append(record)
         if stopped:
             raise Interrupted
-    return known_records(cells, folder)
+    known = known_records(cells, folder)
+    return known + [record for record in failed if record not in known]
 
 
 def known_records(cells: Sequence[Cell], folder: Path) -> list[Record]:

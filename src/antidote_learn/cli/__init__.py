@@ -163,6 +163,9 @@ def predict(
     data: Annotated[str, typer.Argument(help="Data like that of training; a built-in name means its test part.")],
     out: Annotated[Path | None, typer.Option(help="A .csv or .parquet file (default: CSV on stdout).")] = None,
     which: Annotated[str, typer.Option(help="The model of the last or of the best epoch.")] = "last",
+    model: Annotated[
+        str | None, typer.Option(help="The run's network, package.module:factory, where it is none of the package.")
+    ] = None,
     data_root: given.DataRoot = None,
 ) -> None:
     """Predict labels and probabilities with a trained run."""
@@ -171,7 +174,7 @@ def predict(
 
         if out is not None:
             check_target(out)
-        table = predicted(run, data, which=which, root=data_root)
+        table = predicted(run, data, which=which, model=model, root=data_root)
         if out is None:
             print_data(predictions_text(table))
         else:

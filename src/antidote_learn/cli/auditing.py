@@ -81,20 +81,42 @@ def audit(
 
 
 def apply(
-    decisions: Annotated[Path, typer.Argument(help="What the review page exported, a .csv file.")],
-    data: Annotated[str, typer.Argument(help="What was audited: a .csv, .parquet or .npz file, or a folder.")],
+    decisions: Annotated[Path | None, typer.Argument(help="What the review page exported, a .csv file.")] = None,
+    data: Annotated[
+        str | None, typer.Argument(help="What was audited: a .csv, .parquet or .npz file, or a folder.")
+    ] = None,
     label: given.Label = None,
     out: Annotated[Path | None, typer.Option(help="The corrected data (default: beside DATA).")] = None,
     in_place: Annotated[bool, typer.Option("--in-place", help="Change DATA itself.")] = False,
+    undo: Annotated[
+        Path | None, typer.Option(metavar="LOG", help="Take back the latest change in place, by its log.")
+    ] = None,
 ) -> None:
     """Correct a data set as its review says."""
-    with failures("the log says what was meant to change"):
+    with failures("the same command finishes what was begun"):
+        if undo is not None:
+            if decisions or data or label or out or in_place:
+                raise ValueError("--undo LOG stands alone: the log says which data and what was done to them")
+            return _undo(undo)
+        if decisions is None or data is None:
+            raise ValueError("give the decisions and the data: antidote apply decisions.csv DATA; or --undo LOG")
         from antidote_learn.auditing.applying import apply_decisions
 
         done = apply_decisions(decisions, data, label=label, out=out, in_place=in_place)
-    say(f"{done.relabelled} labels changed, {done.dropped} rows dropped, {done.kept} kept as they were")
+    counts = f"{done.relabelled} labels changed, {done.dropped} rows dropped, {done.kept} kept as they were"
+    say(f"already applied: {counts}" if done.already else counts)
     say(f"corrected data: {done.out}", err=True)
-    say(f"every change: {done.log}", err=True)
+    if done.log.exists():
+        say(f"every change: {done.log}", err=True)
+
+
+def _undo(log: Path) -> None:
+    from antidote_learn.auditing.undoing import undo_decisions
+
+    done = undo_decisions(log)
+    counts = f"{done.relabelled} labels are what they were, {done.dropped} rows are back"
+    say("already undone: nothing is left to undo" if done.already else counts)
+    say(f"data as before: {done.data}", err=True)
 
 
 def _report(found: "Audit") -> None:

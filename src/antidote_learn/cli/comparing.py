@@ -88,7 +88,12 @@ def compare(
         )
         folder = out or Path("grids") / re.sub(r"[^\w.-]+", "-", Path(data).stem)
         check_out(folder, data=data, test=test)
-        _print(_made(cells, folder, engine, jobs, quiet), output, folder)
+        comparison = _made(cells, folder, engine, jobs, quiet)
+        _print(comparison, output, folder)
+    failed = sum(cell["error"] is not None for cell in comparison.missing)
+    if failed:
+        say(f"antidote: {failed} of {len(cells)} runs failed", err=True)
+        raise typer.Exit(1)
 
 
 def separated(text: str) -> list[str]:
@@ -99,22 +104,22 @@ def separated(text: str) -> list[str]:
 def _made(cells: "Sequence[Cell]", folder: Path, engine: str, jobs: int | None, quiet: bool) -> "Comparison":
     """The grid, made as far as it is missing; stopped by the user, what there is of it is printed first."""
     from antidote_learn.bench.cluster import ray_engine
-    from antidote_learn.bench.grid import default_jobs, known_records, local_engine, run_grid
+    from antidote_learn.bench.grid import check_cells, default_jobs, known_records, local_engine, run_grid
     from antidote_learn.bench.tables import compared
     from antidote_learn.cli.live import listener_for
     from antidote_learn.training.interrupts import Interrupted
 
     chosen = ray_engine(jobs) if engine == "ray" else local_engine(jobs or default_jobs())
+    check_cells(cells, folder)
     listener = listener_for(cells, quiet=quiet)
     try:
         with listener:
-            run_grid(cells, folder, chosen, listener)
+            return compared(cells, run_grid(cells, folder, chosen, listener))
     except (Interrupted, KeyboardInterrupt):
         from antidote_learn.bench.tables import as_markdown
 
         typer.echo(as_markdown(compared(cells, known_records(cells, folder))), err=True)
         raise Interrupted from None
-    return compared(cells, known_records(cells, folder))
 
 
 def _print(comparison: "Comparison", output: str, folder: Path) -> None:

@@ -268,3 +268,13 @@ def doubt(result: NoiseRate, k: int) -> str:
         f"not learned. Its interval is [{result.low:.3f}, {result.high:.3f}]. Train longer or on more data, or give "
         "the rate yourself."
     )
+
+
+def too_few(labels: npt.NDArray[np.int64], count: int) -> str:
+    """What to say where there are not rows enough to estimate a rate; empty where there are."""
+    if len(labels) > (MIN_CLASS_SIZE - 1) * count and np.sort(np.bincount(labels))[-2] >= 2:
+        return ""
+    return (
+        f"{len(labels)} rows of {count} classes are too few to estimate how many labels are wrong; none is taken to "
+        "be: give noise_rate, or more rows"
+    )

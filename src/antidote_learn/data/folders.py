@@ -91,6 +91,12 @@ def read_folder(
     return replace(data, test_inputs=test_inputs, test_labels=test_labels)
 
 
+def image_names(path: str | Path) -> tuple[Path, list[str]]:
+    """Where the class folders of the training samples lie, and the image files below, be they readable or not."""
+    root, _ = _splits(_folder(path), None)
+    return root, [image.name for image in _listed(root)]
+
+
 def decode(files: ImageFiles, index: ArrayLike) -> NDArray[np.uint8]:
     """The images of the rows ``index`` (B,), as (B, 3, size, size).
 

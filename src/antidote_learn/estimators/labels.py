@@ -14,7 +14,6 @@ from antidote_learn.auditing.counts import flagged
 from antidote_learn.auditing.scores import Scores, score
 from antidote_learn.auditing.tables import Rows, issues_table
 from antidote_learn.core.beliefs import Beliefs, blocks
-from antidote_learn.core.rates import MIN_CLASS_SIZE
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -38,16 +37,6 @@ def measured(sample_weight: Any, X: Any, labels: Integers) -> tuple[Floats, Inte
     if len(np.unique(labels[used])) < 2:
         raise ValueError("sample_weight must leave at least two classes, received weights of 0 for all but one class")
     return measure, used
-
-
-def too_few(labels: Integers, count: int) -> str:
-    """What to say where there are not rows enough to estimate a rate; empty where there are."""
-    if len(labels) > (MIN_CLASS_SIZE - 1) * count and np.sort(np.bincount(labels))[-2] >= 2:
-        return ""
-    return (
-        f"{len(labels)} rows of {count} classes are too few to estimate how many labels are wrong; none is taken to "
-        "be: give noise_rate, or more rows"
-    )
 
 
 def believed(probs: Floats, labels: Integers) -> Scores:

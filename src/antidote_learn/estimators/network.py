@@ -29,9 +29,10 @@ from antidote_learn.core.beliefs import Beliefs
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.data.loaders import Preparation
 from antidote_learn.data.prepared import Prepared, prepare
-from antidote_learn.estimators.labels import Floats, Integers, issues, measured, numbered, too_few
-from antidote_learn.estimators.modules import check_module, engine_on
+from antidote_learn.estimators.devices import engine_on
+from antidote_learn.estimators.labels import Floats, Integers, issues, measured, numbered
 from antidote_learn.methods.single import Single
+from antidote_learn.models import check_model
 from antidote_learn.nn.antidote import AntidoteLoss
 from antidote_learn.nn.dataset import DatasetAntidoteLoss
 from antidote_learn.registry import protocols
@@ -171,7 +172,7 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         settings, engine = self._settings(data, seed), engine_on(self.device)
         devices = [engine.device] if engine.device.type == "cuda" else []
         with _ALONE, tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=devices), gently():
-            check_module(settings.model, columns=self.n_features_in_, classes=len(self.classes_))
+            check_model(settings.model, shape=(self.n_features_in_,), classes=len(self.classes_))
             (Path(folder) / "checkpoint").mkdir()
             try:
                 return engine.launch(_work, self, data, settings, measure, Path(folder))  # type: ignore[no-any-return]
@@ -182,8 +183,6 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The share of wrong labels to reckon with, and doubts about it."""
         if self.noise_rate != "auto":
             return float(self.noise_rate), []
-        if doubt := too_few(trainer.data.labels, len(self.classes_)):
-            return 0.0, [doubt]
         estimate = estimated_rate(trainer, folder)
         return float(estimate["rate"]), estimate["warnings"]
 

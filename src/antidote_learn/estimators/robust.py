@@ -20,10 +20,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 
 from antidote_learn.auditing.scores import Scores
 from antidote_learn.core.budgets import delta_from_rate
-from antidote_learn.core.rates import doubt, rate_of_probabilities
+from antidote_learn.core.rates import doubt, rate_of_probabilities, too_few
 from antidote_learn.core.relaxation import relax
 from antidote_learn.estimators.fitting import fitted, judgement, probabilities, seeded
-from antidote_learn.estimators.labels import Floats, Integers, believed, issues, measured, numbered, too_few
+from antidote_learn.estimators.labels import Floats, Integers, believed, issues, measured, numbered
 
 KAPPA = 0.05
 LOWEST = 0.02  # a share of wrong labels below this cannot be told from none: the surest judgements are wrong as often

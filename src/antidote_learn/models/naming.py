@@ -16,12 +16,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from antidote_learn.models.networks import Network, cnn8, cnn_mnist, mlp, preact_resnet18, resnet34, resnet50
 
 Shape = tuple[int, ...]
 """Of one sample: (C, H, W) of an image, (D,) of features."""
+
+Model = str | nn.Module | Callable[..., nn.Module]
+"""What a user may give as a network, see `build_model`."""
+
+MOST_PARAMETERS = 10**9  # of a network built by its name: 4 GB, and as much again for gradients and for momentum
 
 
 @dataclass(frozen=True)
@@ -92,9 +97,7 @@ def default_model(shape: Shape) -> str:
     return "cnn8" if side <= 32 else "preact-resnet18" if side <= 64 else "resnet50"
 
 
-def build_model(
-    spec: str | nn.Module | Callable[..., nn.Module], *, shape: Shape, classes: int, seed: int
-) -> nn.Module:
+def build_model(spec: Model, *, shape: Shape, classes: int, seed: int) -> nn.Module:
     """A new network: the same seed gives the same weights, and torch's random state is left as it was.
 
     ``spec`` is one of:
@@ -116,12 +119,36 @@ def build_model(
         ValueError: If there is no such network, or it does not suit the shape.
     """
     _check_shape(shape)
-    foreign = isinstance(spec, str) and spec.split(":")[0] not in MODELS
+    foreign = isinstance(spec, str) and not is_built_in(spec)
     with torch.random.fork_rng(devices=[]), _current_directory_first() if foreign else contextlib.nullcontext():
         factory = _factory(spec) if isinstance(spec, str) else spec
         # Only now: an import may draw, too. torch.manual_seed would reach accelerators, which nothing restores.
         torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
         return _made(spec, factory, shape, classes)
+
+
+def is_built_in(spec: str) -> bool:
+    """Whether the text names a network of `MODELS`; any other names code of the user's."""
+    return spec.split(":")[0] in MODELS
+
+
+def check_model(spec: Model, *, shape: Shape, classes: int) -> None:
+    """ValueError unless the network gives logits (B, classes) for samples of this shape."""
+    net = build_model(spec, shape=shape, classes=classes, seed=0).eval()
+    name = repr(spec) if isinstance(spec, str) else type(spec).__name__
+    required = f"(B, {', '.join(map(str, shape))})"
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            logits = net(torch.zeros(2, *shape))
+    except Exception as error:  # whatever a network of the user's raises
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ValueError(f"model {name} must take samples {required}; it fails: {reason}") from error
+    if not isinstance(logits, Tensor) or logits.shape != (2, classes):
+        received = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
+        raise ValueError(
+            f"model {name} must give logits (B, {classes}) for {required}, as there are {classes} classes; received "
+            f"{received} for B = 2: a factory that is called with shape and classes always fits"
+        )
 
 
 def _factory(spec: str) -> Any:
@@ -140,6 +167,13 @@ def _factory(spec: str) -> Any:
 def _built_in(name: str, given: dict[str, Any], *, shape: Shape, classes: int) -> Network:
     if MODELS[name].images and len(shape) != 3:
         raise ValueError(f"model {name!r} needs images (C, H, W); received samples of shape {shape}: use 'mlp'")
+    with torch.device("meta"):  # nothing is allocated
+        count = sum(weight.numel() for weight in MODELS[name].build(shape, classes, **given).parameters())
+    if count > MOST_PARAMETERS:
+        raise ValueError(
+            f"model {name!r} would have {count:.2g} parameters for samples of shape {shape} and {classes} classes; "
+            f"accepted are at most {MOST_PARAMETERS:.0e}: make it smaller"
+        )
     return MODELS[name].build(shape, classes, **given)
 
 
@@ -160,7 +194,7 @@ def _value(text: str) -> Any:
     """A number or a list where the text is one, else the text."""
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):  # the last two for absurd lengths
         return text
 
 
@@ -184,10 +218,25 @@ def _made(spec: object, factory: Any, shape: Shape, classes: int) -> nn.Module:
     if isinstance(factory, nn.Module):
         made = copy.deepcopy(factory)
     elif callable(factory):
-        made = factory(**_accepted(spec, inspect.signature(factory), {"shape": shape, "classes": classes}))
+        made = _called(spec, factory, shape, classes)
     if not isinstance(made, nn.Module):
         raise ValueError(f"model {spec!r}: the factory must return an nn.Module; received {type(made).__name__}")
     return made
+
+
+def _called(spec: object, factory: Any, shape: Shape, classes: int) -> Any:
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError) as error:  # some parts of C have none
+        raise ValueError(f"model {spec!r}: it is no factory of networks ({error})") from error
+    given = _accepted(spec, signature, {"shape": shape, "classes": classes})
+    try:
+        return factory(**given)
+    except ValueError:
+        raise
+    except Exception as error:  # whatever a factory of the user's raises
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ValueError(f"model {spec!r}: the factory fails: {reason}") from error
 
 
 def _accepted(spec: object, signature: inspect.Signature, offered: dict[str, Any]) -> dict[str, Any]:

@@ -6,12 +6,15 @@ Batch norm needs more than one value a channel: in training, `cnn8`, `cnn_mnist`
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from antidote_learn._checks import check_number
+
+MOST_LAYERS, WIDEST = 100, 10**6  # of a perceptron; more are a slip of the pen
 
 
 class Network(nn.Module):
@@ -142,8 +145,12 @@ def mlp(classes: int, *, inputs: int, hidden: Sequence[int] = (256, 256), norm: 
         hidden: Widths of the hidden layers.
         norm: "batch" normalises before each ReLU; "none" does not, so that a sample's output depends on no other.
     """
-    if not isinstance(hidden, (list, tuple)) or not all(type(n) is int and n > 0 for n in hidden):
-        raise ValueError(f"hidden must be a list of layer widths, such as [256,256] or []; received {hidden!r}")
+    widths = isinstance(hidden, (list, tuple)) and len(hidden) <= MOST_LAYERS
+    if not widths or not all(type(n) is int and 0 < n <= WIDEST for n in hidden):
+        raise ValueError(
+            f"hidden must be a list of at most {MOST_LAYERS} layer widths of at most {WIDEST}, such as [256,256] or "
+            f"[]; received {reprlib.repr(hidden)}"
+        )
     if norm not in ("batch", "none"):
         raise ValueError(f"norm must be 'batch' or 'none'; received {norm!r}")
     layers: list[nn.Module] = [nn.Flatten()]

@@ -6,19 +6,23 @@ import contextlib
 import hashlib
 import json
 import os
+import reprlib
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 FORMAT = 1  # of every file here
 PART = ".part"  # how names of files end that are not whole yet
+LOCK = ".lock"
+SEAL = "digest"  # the key of a file's digest of itself: it tells damage; whoever forges a file can forge it, too
 
 
 @contextlib.contextmanager
@@ -54,43 +58,139 @@ def write_json(path: Path, value: Any) -> None:
     write_bytes(path, (json.dumps(value, indent=2) + "\n").encode())
 
 
-def read_json(path: Path) -> Any:
-    """A JSON file; ValueError where it is none."""
+def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
+    """A JSON object with a digest of itself."""
+    plain = json.loads(json.dumps(value))  # as it will be read: keys are strings
+    write_json(path, {**plain, SEAL: _digest_of(plain)})
+
+
+def read_json(path: Path, holding: Mapping[str, type | tuple[type, ...]] | None = None) -> dict[str, Any]:
+    """A JSON object that `write_json` or `write_sealed` wrote, without its digest.
+
+    Args:
+        path: A file. Those of older versions have no digest.
+        holding: What it must hold, and of which type.
+
+    Raises:
+        ValueError: It is damaged.
+    """
+    with damage_told(path):
+        _check_regular(path)
+        value = _parse(path.read_bytes())
+        if not isinstance(value, dict):
+            raise TypeError(f"it holds no JSON object but {type(value).__name__}")
+        stored = value.pop(SEAL, None)
+        if stored is not None and stored != _digest_of(value):
+            raise ValueError("its digest is of another content")
+    check_held(path, value, holding or {})
+    return value
+
+
+def check_held(path: Path, value: Mapping[str, Any], holding: Mapping[str, type | tuple[type, ...]]) -> None:
+    """ValueError where what a file holds is of another type, or missing."""
+    with damage_told(path):
+        for key, kind in holding.items():
+            if not isinstance(value.get(key), kind):
+                raise TypeError(f"{key!r} is {reprlib.repr(value.get(key))}")
+
+
+def _parse(content: bytes) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is damaged: it is not JSON ({error}); restore it, or train anew") from error
+        return json.loads(content.decode())
+    except (ValueError, RecursionError) as error:  # the second where lists are nested without end
+        raise ValueError(f"it is not JSON ({error})") from error
+
+
+def _check_regular(path: Path) -> None:
+    """A pipe in a file's place would be waited for without end."""
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no regular file")
+
+
+def _digest_of(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def damage_told(path: Path) -> Iterator[None]:
+    """A file of ours that does not hold what we write is damaged, whatever fails in reading it: ValueError."""
+    try:
+        yield
+    except (FileNotFoundError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, Damaged):
+            raise
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise Damaged(f"{path} is damaged: {reason}; restore it, or make it anew") from error
+
+
+class Damaged(ValueError):
+    """A file of ours does not hold what we wrote."""
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], state: Any) -> None:
-    """Tensors with a JSON value beside them in one safetensors file."""
+    """Tensors with a JSON value beside them, and a digest of both, in one safetensors file."""
     whole = torch.contiguous_format  # a copy each: safetensors refuses tensors that share memory, as tied weights do
     plain = {name: tensor.detach().cpu().clone(memory_format=whole) for name, tensor in tensors.items()}
-    write_bytes(path, _in_order(save(plain, metadata={"format": str(FORMAT), "state": json.dumps(state)})))
-
-
-def _in_order(content: bytes) -> bytes:
-    """The same safetensors file with a sorted header, whose order would differ from one process to the next."""
+    content = save(plain, metadata={"format": str(FORMAT), "state": json.dumps(state)})
     end = 8 + int.from_bytes(content[:8], "little")
-    header = json.dumps(json.loads(content[8:end]), sort_keys=True, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % 8)  # numbers stay aligned
-    return b"".join([len(header).to_bytes(8, "little"), header, content[end:]])
+    header, numbers = json.loads(content[8:end]), memoryview(content)[end:]
+    found = hashlib.sha256(_in_order(header))
+    found.update(numbers)
+    header["__metadata__"][SEAL] = found.hexdigest()
+    ordered = _in_order(header)
+    write_bytes(path, b"".join([len(ordered).to_bytes(8, "little"), ordered, numbers]))
+
+
+def _in_order(header: Any) -> bytes:
+    """The header of a safetensors file, sorted: its order would differ from one process to the next."""
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    return text + b" " * (-len(text) % 8)  # numbers stay aligned
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
     """What `write_tensors` wrote; ValueError where the file is damaged or of another format."""
-    try:
+    with damage_told(path):
+        _check_regular(path)
+        _check_seal(path)
         with safe_open(path, framework="pt") as stored:
             header = stored.metadata() or {}
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - not a mapping
         state = json.loads(header["state"])
-    except (SafetensorError, KeyError, json.JSONDecodeError, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise ValueError(f"{path} is damaged ({error}); restore it, or train anew") from error
     if header.get("format") != str(FORMAT):
         raise ValueError(f"{path} has format {header.get('format')!r}, known is {FORMAT}: use the package that made it")
     return tensors, state
+
+
+def _check_seal(path: Path) -> None:
+    """The digest of a safetensors file; one of before there were digests has none."""
+    with open(path, "rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if size > path.stat().st_size:
+            raise ValueError("it is cut short")
+        header = json.loads(file.read(size))
+        stored = header.get("__metadata__", {}).pop(SEAL, None)
+        if stored is None:
+            return
+        found = hashlib.sha256(_in_order(header))
+        while part := file.read(2**20):
+            found.update(part)
+    if found.hexdigest() != stored:
+        raise ValueError("its digest is of another content")
+
+
+def write_rows(path: Path, table: pd.DataFrame) -> None:
+    """A table as Parquet, whole or not at all."""
+    with replacing(path) as temporary:
+        table.to_parquet(temporary, index=False, write_page_checksum=True)
+
+
+def read_rows(path: Path) -> pd.DataFrame:
+    """A table that we wrote as Parquet; ValueError where it is damaged."""
+    with damage_told(path):
+        _check_regular(path)
+        return pd.read_parquet(path, page_checksum_verification=True)
 
 
 def digest(path: Path) -> str:
@@ -131,7 +231,7 @@ def restore_network(net: nn.Module, tensors: Mapping[str, Tensor], prefix: str, 
         net.load_state_dict(own)
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:300]
-        raise ValueError(f"{source} does not fit the network of its run ({reason})") from error
+        raise Damaged(f"{source} does not fit the network of its run ({reason})") from error
 
 
 class FolderInUse(ValueError):
@@ -141,12 +241,17 @@ class FolderInUse(ValueError):
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """An OS lock on the folder, which a killed process does not leave behind."""
-    with open(folder / ".lock", "a") as file:
+    with open(folder / LOCK, "a", opener=_open_own) as file:
         try:
             _lock(file)
         except OSError as error:
             raise FolderInUse(f"{folder} is in use by another process: wait for it, or choose another --out") from error
         yield
+
+
+def _open_own(path: str, flags: int) -> int:
+    """Opens a file where it stands: a link is not followed, a pipe is not waited for."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
 
 
 def _lock(file: Any) -> None:

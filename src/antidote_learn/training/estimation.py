@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from antidote_learn.core.beliefs import MeanBeliefs, blocks
 from antidote_learn.core.losses.likelihood import cross_entropy
-from antidote_learn.core.rates import doubt, rate_of_predictions
+from antidote_learn.core.rates import doubt as doubt_about
+from antidote_learn.core.rates import rate_of_predictions, too_few
 from antidote_learn.methods.base import Method
 from antidote_learn.methods.single import Single
-from antidote_learn.training.checkpoint import read_json, write_json
+from antidote_learn.training.checkpoint import read_json, write_sealed
 from antidote_learn.training.evaluate import outputs
 from antidote_learn.training.loop import Progress, Stage, Trainer
 
@@ -29,20 +30,31 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
     """
     result = folder / "noise_rate.json"
     if result.exists():
-        found: dict[str, Any] = read_json(result)
-        return found
-    data, seed = trainer.data, trainer.settings.seed
-    count = min(trainer.samples, MOST_SAMPLES)
-    index = np.random.default_rng([seed, 4]).permutation(trainer.samples)[:count]
-    middle = count // 2
-    first, second = index[:middle], index[middle:]
+        return read_json(
+            result, {"rate": float, "low": float, "high": float, "seconds": (int, float), "warnings": list}
+        )
     files = [folder / "checkpoint" / f"half{number}.safetensors" for number in (1, 2)]
+    doubt = too_few(trainer.data.labels, trainer.classes)
+    record = _unknown_rate(trainer.classes, doubt) if doubt else _rate_of_halves(trainer, files)
+    if trainer.engine.rank == 0:
+        write_sealed(result, record)
+        for file in files:
+            file.unlink(missing_ok=True)
+    trainer.engine.barrier()
+    return record
+
+
+def _rate_of_halves(trainer: Trainer, files: list[Path]) -> dict[str, Any]:
+    """Each half is judged by a network that is trained on the other one."""
+    count = min(trainer.samples, MOST_SAMPLES)
+    index = np.random.default_rng([trainer.settings.seed, 4]).permutation(trainer.samples)[:count]
+    first, second = index[: count // 2], index[count // 2 :]
     judged = [_judged(trainer, 1, second, first, files[0]), _judged(trainer, 2, first, second, files[1])]
     predicted, confidence, late = (
         np.concatenate(parts, axis=-1) for parts in zip(*(j[0] for j in judged), strict=True)
     )
-    estimate = rate_of_predictions(predicted, confidence, late, data.labels[index], trainer.classes)
-    record = {
+    estimate = rate_of_predictions(predicted, confidence, late, trainer.data.labels[index], trainer.classes)
+    return {
         "rate": estimate.rate,
         "low": estimate.low,
         "high": estimate.high,
@@ -51,15 +63,16 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
         "instability": estimate.instability,
         "steady": estimate.steady,
         "samples": count,
-        "warnings": [] if estimate.identifiable else [doubt(estimate, trainer.classes)],
+        "warnings": [] if estimate.identifiable else [doubt_about(estimate, trainer.classes)],
         "seconds": sum(seconds for _, seconds in judged),
     }
-    if trainer.engine.rank == 0:
-        write_json(result, record)
-        for file in files:
-            file.unlink(missing_ok=True)
-    trainer.engine.barrier()
-    return record
+
+
+def _unknown_rate(classes: int, doubt: str) -> dict[str, Any]:
+    """The record where the rows are too few to tell."""
+    unknown = dict.fromkeys(("agreement", "instability", "steady"))
+    interval = {"rate": 0.0, "low": 0.0, "high": 1.0 - 1.0 / classes}
+    return {**interval, "per_class": [None] * classes, **unknown, "samples": 0, "warnings": [doubt], "seconds": 0.0}
 
 
 def _judged(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Path) -> tuple[Any, float]:

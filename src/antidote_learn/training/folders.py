@@ -1,38 +1,49 @@
-"""The folder of a run or an audit: made, begun, continued, or refused."""
+"""The folder of a run or an audit: claimed, begun, continued, or refused."""
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from antidote_learn.training.checkpoint import PART, remove_parts
+from antidote_learn.training.checkpoint import LOCK, PART, locked, remove_parts
 from antidote_learn.training.progress import Reporter
-from antidote_learn.training.specs import differences, environment, read_spec, write_spec
+from antidote_learn.training.specs import SPEC, differences, environment, read_spec, write_spec
 
 
-def make_folder(folder: Path) -> None:
-    """The folder, with those above it; ValueError where it is a file."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise ValueError(f"{folder} is a file: choose another --out") from error
+@contextlib.contextmanager
+def claim_folder(folder: Path, spec: Any) -> Iterator[None]:
+    """The folder, made with those above it and locked; a foreign one is refused untouched.
+
+    Where bad input ends the block before anything is kept in a new folder, no trace of it stays.
+    """
+    _check_own(folder, spec)
+    missing = _make_folder(folder)
+    with locked(folder):
+        begun = (folder / SPEC).exists()
+        try:
+            yield
+        except (ValueError, FileNotFoundError):
+            if not begun and _keeps_nothing(folder):
+                _remove_traces(folder, missing)
+            raise
 
 
 def is_finished(folder: Path, spec: Any, reporter: Reporter, *, resume: bool, rooms: tuple[str, ...]) -> bool:
     """Whether what the spec says is finished there; begins it otherwise, and refuses a folder that holds anything else.
 
     Args:
-        folder: Locked.
+        folder: Claimed.
         spec: A `Spec`, or a record like it.
         reporter: Told where it is continued in another environment.
         resume: Whether the user wants what is there to go on.
         rooms: Folders in it that are written to.
     """
-    others = [path.name for path in folder.iterdir() if path.name != ".lock"]
-    if not (folder / "spec.json").exists():
-        if [name for name in others if not name.endswith(PART)]:
-            raise ValueError(f"{folder} is not empty and holds no {spec.kind}: choose another --out")
+    _check_own(folder, spec)
+    if not (folder / SPEC).exists():
         write_spec(folder, spec)
         _make_rooms(folder, rooms)
         return False
@@ -53,8 +64,43 @@ def is_finished(folder: Path, spec: Any, reporter: Reporter, *, resume: bool, ro
     return False
 
 
+def _check_own(folder: Path, spec: Any) -> None:
+    """ValueError where the folder holds anything but a run or an audit."""
+    if not folder.is_dir() or (folder / SPEC).exists():
+        return
+    if any(path.name != LOCK and not path.name.endswith(PART) for path in folder.iterdir()):
+        raise ValueError(f"{folder} is not empty and holds no {spec.kind}: choose another --out")
+
+
+def _make_folder(folder: Path) -> list[Path]:
+    """Makes the folder; gives those that were not there, the innermost first."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ValueError(f"{folder} is a file: choose another --out") from error
+    return missing
+
+
 def _make_rooms(folder: Path, rooms: tuple[str, ...]) -> None:
     """What is written into, without what a killed process left behind."""
     for name in rooms:
         (folder / name).mkdir(exist_ok=True)
     remove_parts(folder)
+
+
+def _keeps_nothing(folder: Path) -> bool:
+    """Whether it holds nothing that took time to make."""
+    return all(path.is_dir() or path.name in (SPEC, LOCK) for path in folder.rglob("*"))
+
+
+def _remove_traces(folder: Path, missing: list[Path]) -> None:
+    """Empties the folder, and removes those that were not there."""
+    with contextlib.suppress(OSError):  # what cannot be removed does no harm
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        for path in missing:
+            path.rmdir()

@@ -21,7 +21,7 @@ from antidote_learn.methods.single import Single
 from antidote_learn.nn.antidote import AntidoteLoss
 from antidote_learn.nn.dataset import DatasetAntidoteLoss
 from antidote_learn.registry import MethodSpec, build_method
-from antidote_learn.training.checkpoint import replacing, write_bytes, write_json, write_tensors
+from antidote_learn.training.checkpoint import write_bytes, write_json, write_rows, write_tensors
 from antidote_learn.training.engine import Engine, unwrapped
 from antidote_learn.training.estimation import estimated_rate
 from antidote_learn.training.evaluate import hits, outputs
@@ -131,8 +131,7 @@ def _write_results(
     write_tensors(folder / "model" / "last.safetensors", _weights(method), {"epoch": progress.epoch})
     write_tensors(folder / "model" / "best.safetensors", progress.extra, {"epoch": best["epoch"]})
     write_model(folder / "model", job.spec, job.data)
-    with replacing(folder / "samples.parquet") as temporary:
-        samples_table(job.data, scores, method).to_parquet(temporary, index=False)
+    write_rows(folder / "samples.parquet", samples_table(job.data, scores, method))
     write_json(folder / "summary.json", summary(job, progress, rate))
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
 

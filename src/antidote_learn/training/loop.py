@@ -23,6 +23,7 @@ from antidote_learn.data.prepared import Prepared
 from antidote_learn.methods.base import Method, Scores, StepStats
 from antidote_learn.models import build_model, features_and_head
 from antidote_learn.training.checkpoint import (
+    damage_told,
     optimizer_tensors,
     read_tensors,
     restore_network,
@@ -269,12 +270,20 @@ class Trainer:
         if not stage.checkpoint.exists():
             return Progress()
         tensors, state = read_tensors(stage.checkpoint)
-        for name, (net, optimizer) in method.parts.items():
-            restore_network(unwrapped(net), tensors, f"{name}.net.", stage.checkpoint)
-            restore_optimizer(optimizer, tensors, state["optimizers"][name], f"{name}.optimizer.")
-        method.load_state_dict({k.removeprefix("method."): v for k, v in tensors.items() if k.startswith("method.")})
-        extra = {k.removeprefix("extra."): v for k, v in tensors.items() if k.startswith("extra.")}
-        return Progress(**state["progress"], extra=extra, plan=tensors.get("plan"))
+        with damage_told(stage.checkpoint):
+            for name, (net, optimizer) in method.parts.items():
+                restore_network(unwrapped(net), tensors, f"{name}.net.", stage.checkpoint)
+                restore_optimizer(optimizer, tensors, state["optimizers"][name], f"{name}.optimizer.")
+            method.load_state_dict(_under("method.", tensors))
+            progress = Progress(**state["progress"], extra=_under("extra.", tensors), plan=tensors.get("plan"))
+            if not len(progress.records) == progress.epoch <= stage.epochs or progress.step < 0:
+                raise ValueError(f"it has {len(progress.records)} records of {progress.epoch} epochs")
+            return progress
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those whose names begin so, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _state(method: Method, progress: Progress) -> tuple[dict[str, Tensor], Any]:

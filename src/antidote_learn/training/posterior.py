@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from antidote_learn.core.beliefs import Beliefs
 from antidote_learn.data.prepared import Prepared
-from antidote_learn.training.checkpoint import read_tensors, write_tensors
+from antidote_learn.training.checkpoint import damage_told, read_tensors, write_tensors
 
 FILE = "posterior.safetensors"
 SURE = 0.65  # how sure an audit must be of the likeliest classes, in the mean, for them to be trained on
@@ -59,9 +59,23 @@ def write_posterior(folder: Path, posterior: Posterior) -> None:
 def read_posterior(folder: Path) -> Posterior:
     """What `write_posterior` wrote; ValueError where it is damaged."""
     tensors, state = read_tensors(folder / FILE)
-    classes = tuple(state["classes"])
-    beliefs = Beliefs(tensors["classes"].numpy(), tensors["probs"].numpy(), len(classes))
-    return Posterior(beliefs, tensors["index"].numpy(), tensors["labels"].numpy(), classes)
+    with damage_told(folder / FILE):
+        classes = tuple(state["classes"])
+        beliefs = Beliefs(tensors["classes"].numpy(), tensors["probs"].numpy(), len(classes))
+        posterior = Posterior(beliefs, tensors["index"].numpy(), tensors["labels"].numpy(), classes)
+        _check_rows(posterior)
+    return posterior
+
+
+def _check_rows(posterior: Posterior) -> None:
+    """Its arrays are of the same rows, and of the classes that there are."""
+    beliefs, count = posterior.beliefs, len(posterior.index)
+    shapes = {array.shape for array in (posterior.index, posterior.labels)} | {beliefs.probs.shape[:1]}
+    if shapes != {(count,)} or beliefs.classes.shape != beliefs.probs.shape or not beliefs.probs.size:
+        raise ValueError("its arrays are of different numbers of rows")
+    for classes in (posterior.labels, beliefs.classes):
+        if classes.dtype.kind not in "iu" or classes.min() < 0 or classes.max() >= len(posterior.classes):
+            raise ValueError("it holds classes that there are not")
 
 
 def audited(folder: Path) -> tuple[Posterior, str]:

@@ -16,9 +16,9 @@ from antidote_learn.training.results import Run
 SUFFIXES = (".csv", ".parquet")
 
 
-def predicted(folder: Path, data: str, *, which: str, root: Any) -> pd.DataFrame:
+def predicted(folder: Path, data: str, *, which: str, model: str | None, root: Any) -> pd.DataFrame:
     """Rows ``row, label, probability`` and a column ``p:CLASS`` for each class."""
-    run = Run.read(folder, which=which, model=None)
+    run = Run.read(folder, which=which, model=model)
     inputs, names = open_inputs(data, strings=run.strings, image=run.image, root=root)
     probs = run.predict_proba(inputs)
     best = probs.argmax(axis=1)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import asdict
 from typing import Any
 
+from antidote_learn._checks import check_number
 from antidote_learn._types import Arrays
 from antidote_learn.registry import Protocol, default_protocol, protocols
 from antidote_learn.training.schedules import parse_schedule
 
 OPTIMIZERS = ("sgd", "adamw")
+MOST = {"epochs": 10**6, "batch_size": 10**9}
+LARGEST_SEED = 2**63 - 1
 
 
 def chosen_protocol(name: str | None, arrays: Arrays, given: dict[str, Any]) -> tuple[str, Protocol]:
@@ -19,14 +23,13 @@ def chosen_protocol(name: str | None, arrays: Arrays, given: dict[str, Any]) -> 
     if name not in known:
         raise ValueError(f"unknown protocol {name!r}; accepted: {', '.join(known)}")
     chosen = {**asdict(known[name]), **{key: value for key, value in given.items() if value is not None}}
+    for key, most in MOST.items():
+        chosen[key] = whole_number(key, chosen[key], most=most)
     settings = Protocol(**chosen)
     if settings.optimizer not in OPTIMIZERS:
         raise ValueError(f"unknown optimizer {settings.optimizer!r}; accepted: {', '.join(OPTIMIZERS)}")
-    for key in ("epochs", "batch_size"):
-        check_positive(key, getattr(settings, key))
     for key in ("lr", "weight_decay", "warmup", "clip"):
-        if not 0.0 <= getattr(settings, key) < float("inf") or (key == "lr" and settings.lr == 0.0):
-            raise ValueError(f"{key} must be a positive number, got {getattr(settings, key)!r}")
+        check_number(key, getattr(settings, key), 0, open_end=key == "lr")
     parse_schedule(settings.schedule, epochs=settings.epochs)
     return name, settings
 
@@ -37,8 +40,18 @@ def _sample_shape(arrays: Arrays) -> tuple[int, ...]:
     return (0,) if shape is not None and len(shape) == 2 else (0, 0, 0)
 
 
-def check_positive(name: str, value: int) -> int:
-    """A whole number from 1 on."""
-    if not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
-    return value
+def check_seeds(seed: int, noise_seed: int) -> None:
+    """Both are whole numbers that a generator takes."""
+    whole_number("seed", seed, least=0, most=LARGEST_SEED)
+    whole_number("noise_seed", noise_seed, least=0, most=LARGEST_SEED)
+
+
+def whole_number(name: str, value: Any, *, least: int = 1, most: int) -> int:
+    """The value as an int; ValueError unless it is a whole number between the two."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not least <= number <= most:
+        raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
+    return number

@@ -17,14 +17,16 @@ from antidote_learn.data.augment import Augmentation
 from antidote_learn.data.encoding import ImageEncoding, TableEncoding, encoding_from_state
 from antidote_learn.data.loaders import preparation_of
 from antidote_learn.data.tabular import as_inputs
-from antidote_learn.models import build_model
+from antidote_learn.models import Model, build_model, is_built_in
 from antidote_learn.training.checkpoint import (
     FORMAT,
+    damage_told,
     digest,
     read_json,
+    read_rows,
     read_tensors,
     restore_network,
-    write_json,
+    write_sealed,
     write_tensors,
 )
 from antidote_learn.training.engine import Engine
@@ -44,7 +46,7 @@ def write_model(folder: Path, spec: Spec, data: Prepared) -> None:
     meta, arrays = data.encoding.state()
     write_tensors(folder / f"{PREPROCESSING}.safetensors", {k: torch.from_numpy(v) for k, v in arrays.items()}, meta)
     names = (*WHICH, PREPROCESSING)
-    write_json(
+    write_sealed(
         folder / "model.json",
         {
             "format": FORMAT,
@@ -69,12 +71,12 @@ class Run:
     def __init__(self, folder: Path, net: nn.Module, card: dict[str, Any], encoding: Any) -> None:
         self.folder, self.classes = folder, tuple(card["classes"])
         self.spec = read_spec(folder)[0]
-        self.summary: dict[str, Any] = read_json(folder / "summary.json")
+        self.summary = read_json(folder / "summary.json", {"accuracy": dict, "method": str, "data": str})
         self._net, self._encoding = net.eval(), encoding
         self._preparation = preparation_of(encoding, Augmentation())
 
     @classmethod
-    def read(cls, folder: Path, *, which: str, model: nn.Module | None) -> Run:
+    def read(cls, folder: Path, *, which: str, model: Model | None) -> Run:
         """See `antidote_learn.load`."""
         if which not in WHICH:
             raise ValueError(f"which must be one of {', '.join(WHICH)}; got {which!r}")
@@ -102,13 +104,14 @@ class Run:
     @property
     def metrics(self) -> pd.DataFrame:
         """One row for each epoch."""
-        lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        return pd.DataFrame([json.loads(line) for line in lines])
+        path = self.folder / "metrics.jsonl"
+        with damage_told(path):
+            return pd.DataFrame([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()])
 
     @property
     def samples(self) -> pd.DataFrame:
         """One row for each training sample: labels, probability of the given one, loss, weight, forgotten."""
-        return pd.read_parquet(self.folder / "samples.parquet")
+        return read_rows(self.folder / "samples.parquet")
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """(N, K) probabilities for inputs like those of training: a table, an array, images or image files."""
@@ -133,12 +136,14 @@ def _card(folder: Path) -> dict[str, Any]:
     path = folder / "model.json"
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing: the model folder is incomplete; restore it, or train anew")
-    card = read_json(path)
-    wanted = {"format", "model", "shape", "classes", "sha256"}
-    if not isinstance(card, dict) or not wanted <= card.keys():
-        raise ValueError(f"{path} is damaged: it lacks some of {', '.join(sorted(wanted))}; restore it, or train anew")
+    card = read_json(path, {"format": int, "model": str, "shape": list, "classes": list, "sha256": dict})
     if card["format"] != FORMAT:
         raise ValueError(f"{path} has format {card['format']!r}, known is {FORMAT}: use the package that made it")
+    with damage_told(path):
+        if not all(type(side) is int and side > 0 for side in card["shape"]):
+            raise ValueError(f"'shape' is {card['shape']}")
+        if len(card["classes"]) < 2 or not all(isinstance(name, str) for name in card["classes"]):
+            raise ValueError("'classes' are no names")
     return card
 
 
@@ -157,9 +162,13 @@ def _preprocessing(folder: Path, card: dict[str, Any]) -> tuple[Any, dict[str, N
     return meta, {name: tensor.numpy() for name, tensor in tensors.items()}
 
 
-def _network(card: dict[str, Any], model: nn.Module | None) -> nn.Module:
-    if model is None and card["model"].endswith(" object"):
+def _network(card: dict[str, Any], model: Model | None) -> nn.Module:
+    """The caller's network, or one of the package: what a file names is never imported."""
+    if model is None and not is_built_in(card["model"]):
         raise ValueError(
-            f"the run was given a {card['model']}, which cannot be made again from its name: load(folder, model=...)"
+            f"the run was trained with the network {card['model']!r}, which is not one of the package; code that a "
+            "run's folder names is not executed: hand the network over, as load(folder, model=...) or "
+            "`antidote predict --model package.module:factory`"
         )
-    return build_model(model or card["model"], shape=tuple(card["shape"]), classes=len(card["classes"]), seed=0)
+    shape, classes = tuple(card["shape"]), len(card["classes"])
+    return build_model(card["model"] if model is None else model, shape=shape, classes=classes, seed=0)

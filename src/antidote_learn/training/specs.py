@@ -14,6 +14,8 @@ import torch
 from antidote_learn._version import __version__
 from antidote_learn.training.checkpoint import FORMAT, read_json, write_json
 
+SPEC = "spec.json"
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -68,19 +70,20 @@ def environment() -> dict[str, Any]:
 
 def write_spec(folder: Path, spec: Any) -> None:
     """spec.json of a `Spec`, or of a record like it."""
-    write_json(folder / "spec.json", {"format": FORMAT, spec.kind: asdict(spec), "environment": environment()})
+    write_json(folder / SPEC, {"format": FORMAT, spec.kind: asdict(spec), "environment": environment()})
 
 
 def read_spec(folder: Path, record: Any = Spec) -> tuple[dict[str, Any], dict[str, Any]]:
     """(what determined it, environment) of spec.json."""
-    stored = read_json(folder / "spec.json")
-    if not isinstance(stored, dict) or stored.get("format") != FORMAT or record.kind not in stored:
+    stored = read_json(folder / SPEC)
+    if stored.get("format") != FORMAT or not isinstance(stored.get(record.kind), dict):
         raise ValueError(
-            f"{folder / 'spec.json'} is no spec of format {FORMAT} of {record.article} {record.kind}: use the package "
+            f"{folder / SPEC} is no spec of format {FORMAT} of {record.article} {record.kind}: use the package "
             "that made it, or choose another folder"
         )
     later = {field.name: field.default for field in fields(record) if field.default is not MISSING}
-    return later | stored[record.kind], stored.get("environment", {})
+    where = stored.get("environment")
+    return later | stored[record.kind], where if isinstance(where, dict) else {}
 
 
 def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:

@@ -61,7 +61,7 @@ function redo() {
   return step;
 }
 
-// Kept in the browser by the data's digest and the rows' positions: an audit with another cut finds them again.
+// Kept in the browser by a digest of data and classes and by the rows' positions: an audit with another cut finds them.
 let timer = 0, canSave = true, others = [];
 
 function saveSoon() {
@@ -86,18 +86,26 @@ function save() {
 }
 
 function restore() {
-  let kept = [];
+  let kept = null;
   try {
-    kept = JSON.parse(localStorage.getItem(KEY) || "[]");
+    kept = JSON.parse(localStorage.getItem(KEY));
   } catch {
-    canSave = false;
+    canSave = false; // until `save` has tried
   }
   const rowOf = new Map(data.index.map((place, row) => [place, row]));
-  for (const [place, kind, label] of kept) {
-    const row = rowOf.get(place);
+  for (const entry of Array.isArray(kept) ? kept.filter(isDecision) : []) {
+    const [place, kind, label] = entry, row = rowOf.get(place);
     if (row === undefined) others.push([place, kind, label]); // listed in another cut of the same audit
-    else put(row, kind, label);
+    else if (kind !== KEEP || label === data.given[row]) put(row, kind, label);
   }
+}
+
+// Whether it is what `save` writes: anybody can write to the browser's storage.
+function isDecision(entry) {
+  if (!Array.isArray(entry) || entry.length !== 3 || !entry.every(Number.isInteger)) return false;
+  const [place, kind, label] = entry;
+  const isClass = label >= 0 && label < data.classes.length;
+  return place >= 0 && kind >= ACCEPT && kind <= DROP && (kind === DROP ? label === -1 : isClass);
 }
 
 // A cell that a spreadsheet would execute gets an apostrophe, as does one that begins with an apostrophe itself.
@@ -107,11 +115,15 @@ function cell(value) {
 }
 
 function decisionsText() {
-  const lines = ["index,given_label,decision,new_label"];
+  const hash = data.content_hash, names = data.names.length > 0;
+  const lines = ["index,given_label,decision,new_label" + (hash ? ",data_hash" : "") + (names ? ",file" : "")];
   for (let row = 0; row < total; row++) {
     if (!kinds[row]) continue;
     const label = kinds[row] === DROP ? "" : data.classes[chosen[row]];
-    lines.push([data.index[row], cell(data.classes[data.given[row]]), WORDS[kinds[row]], cell(label)].join(","));
+    const cells = [data.index[row], cell(data.classes[data.given[row]]), WORDS[kinds[row]], cell(label)];
+    if (hash) cells.push(hash);
+    if (names) cells.push(cell(data.names[row]));
+    lines.push(cells.join(","));
   }
   return lines.join("\r\n") + "\r\n";
 }

@@ -1,0 +1,162 @@
+"""The log of changes: JSON lines, one for each change, and where data were changed in place one before them.
+
+That line says what the data were before and after, so that an application is recognised and can be undone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from antidote_learn.auditing.decisions import Decisions
+from antidote_learn.training.checkpoint import damage_told
+
+LOG = "changes.jsonl"  # in a folder
+SUFFIX = f".{LOG}"  # beside a file
+FORMAT = 1  # of the lines
+APPLIED, UNDONE = "applied", "undone"
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A review carried out.
+
+    Attributes:
+        out: The corrected data set.
+        log: JSON lines, one for each change: ``index`` (in the data as they were), ``given_label``, ``new_label`` (null
+            where the row was dropped), and of image files ``file`` and ``new_file``. In place they follow a line with
+            the data's digests before and after, and tell the cells of a dropped ``row`` of a table; nothing is logged
+            where nothing changes.
+        relabelled: How many labels were changed.
+        dropped: How many rows were left out.
+        kept: How many rows were looked at and stay as they are.
+        already: Whether an earlier call had applied the same decisions in place.
+    """
+
+    out: Path
+    log: Path
+    relabelled: int
+    dropped: int
+    kept: int
+    already: bool = False
+
+
+def outcome(found: Decisions, out: Path, log: Path) -> Applied:
+    """What was done, in numbers."""
+    dropped = sum(change.new_label is None for change in found.changes)
+    return Applied(out, log, len(found.changes) - dropped, dropped, found.kept)
+
+
+@dataclass(frozen=True)
+class Application:
+    """One application in place, as its log tells.
+
+    Attributes:
+        data_hash: The data's digest before.
+        new_data_hash: The same afterwards.
+        decisions: Digest of the decisions.
+        relabelled: As in `Applied`.
+        dropped: As in `Applied`.
+        kept: As in `Applied`.
+        backup: Name of the copy of the file as it was; empty for a folder, whose files are only moved.
+        folders: Those that were made, relative to the data.
+        changes: The lines that follow.
+    """
+
+    data_hash: str
+    new_data_hash: str
+    decisions: str
+    relabelled: int
+    dropped: int
+    kept: int
+    backup: str
+    folders: tuple[str, ...]
+    changes: tuple[Mapping[str, Any], ...]
+
+
+def log_of(data: Path) -> Path:
+    """Where the log of changes in place lies."""
+    return data / LOG if data.is_dir() else data.with_name(data.name + SUFFIX)
+
+
+def data_of(log: Path) -> Path:
+    """The data whose log it is; ValueError where the name says none."""
+    if log.name == LOG:
+        return log.parent
+    if not log.name.endswith(SUFFIX) or log.name == SUFFIX:
+        raise ValueError(f"{log.name!r} is no log: expected FOLDER/{LOG}, or FILE{SUFFIX} beside the file")
+    return log.with_name(log.name.removesuffix(SUFFIX))
+
+
+def read_log(path: Path) -> bytes:
+    """Its bytes, none where there is no log; ValueError for a link, a pipe and whatever else is no plain file."""
+    try:
+        kind = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return b""
+    if not stat.S_ISREG(kind):
+        raise ValueError(f"{path} is {_kind_name(kind)}, where the log of the changes belongs: move it elsewhere")
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with open(os.open(path, flags), "rb") as file:
+        return file.read()
+
+
+def _kind_name(mode: int) -> str:
+    known = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return known.get(stat.S_IFMT(mode), "a device")
+
+
+def log_text(records: Sequence[Mapping[str, Any]]) -> bytes:
+    """One line for each record."""
+    return "".join(json.dumps(record) + "\n" for record in records).encode()
+
+
+def application_text(application: Application) -> bytes:
+    """The lines of an application."""
+    first = {"event": APPLIED, "format": FORMAT, **asdict(application), "changes": len(application.changes)}
+    return log_text([first, *application.changes])
+
+
+def undone_text(application: Application) -> bytes:
+    """The line that says that an application, the latest one, was undone."""
+    return log_text([{"event": UNDONE, "format": FORMAT, "data_hash": application.data_hash}])
+
+
+def applications(content: bytes, log: Path) -> list[Application]:
+    """Those in a log that were not undone, the latest last; ValueError where it is damaged.
+
+    Lines that no application claims are of logs of copies, which know no applications.
+    """
+    with damage_told(log):
+        return _standing([json.loads(line) for line in content.decode().splitlines()])
+
+
+def _standing(records: Sequence[dict[str, Any]]) -> list[Application]:
+    found: list[Application] = []
+    for at, record in enumerate(records):
+        event = record.get("event")
+        if event is not None and record["format"] != FORMAT:
+            raise ValueError(f"its format is {record['format']!r}, known is {FORMAT}")
+        if event == APPLIED:
+            found.append(_application(record, records[at + 1 : at + 1 + record["changes"]]))
+        elif event == UNDONE:
+            found.pop()
+    return found
+
+
+def _application(record: dict[str, Any], changes: Sequence[dict[str, Any]]) -> Application:
+    if len(changes) != record["changes"]:
+        raise ValueError("lines are missing")
+    known = {field.name: record[field.name] for field in fields(Application)}
+    known |= {"folders": tuple(map(str, record["folders"])), "changes": tuple(changes)}
+    kinds: dict[str, type] = dict.fromkeys(("data_hash", "new_data_hash", "decisions", "backup"), str)
+    kinds |= dict.fromkeys(("relabelled", "dropped", "kept"), int)
+    wrong = [name for name, kind in kinds.items() if not isinstance(known[name], kind)]
+    if wrong or not all(isinstance(change, dict) for change in changes):
+        raise TypeError(f"{wrong[0] if wrong else 'a change'} is not what it was")
+    return Application(**known)

@@ -1,0 +1,262 @@
+"""What a user asks of a training, checked and made ready: all but the folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from antidote_learn._types import Arrays
+from antidote_learn.data.noise import parse_noise
+from antidote_learn.data.opening import check_out, open_data
+from antidote_learn.data.prepared import Prepared, fingerprint, prepare
+from antidote_learn.data.sentences import check_text_features
+from antidote_learn.models import check_model, default_model
+from antidote_learn.registry import (
+    MethodSpec,
+    Protocol,
+    check_method,
+    parse_method,
+    protocols,
+    resolved,
+    with_budget,
+)
+from antidote_learn.training.engine import PRECISIONS, Engine
+from antidote_learn.training.job import Job
+from antidote_learn.training.loop import Settings
+from antidote_learn.training.posterior import SURE, Posterior, audited, relabelled
+from antidote_learn.training.progress import Reporter, Silent
+from antidote_learn.training.protocols import check_seeds, chosen_protocol, whole_number
+from antidote_learn.training.specs import Spec, shared
+
+SMALLEST_BATCH = 16
+FEWEST_ROWS = 10  # to train on
+FOLDERS = "runs"  # where runs lie that are given no folder
+UNSURE = "antidote-dataset"  # what the given labels are trained with where an audit is not sure of them
+MOST_ROWS, MOST_WORKERS, MOST_NODES = 2**40, 256, 10**5
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """The arguments of `train`, which explains them."""
+
+    data: str | Path | Arrays | Sequence[Any]
+    method: str | None = None
+    labels: str | Path | None = None
+    noise_rate: float | str | None = "auto"
+    delta: float | None = None
+    penalty: float | None = None
+    noise: str = "none"
+    noise_seed: int | None = None
+    label: str | None = None
+    text: Sequence[str] = ()
+    image: str | None = None
+    text_features: str = "tfidf"
+    test: str | Path | None = None
+    subset: int | None = None
+    model: str | nn.Module | None = None
+    protocol: str | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    lr: float | None = None
+    optimizer: str | None = None
+    weight_decay: float | None = None
+    schedule: str | None = None
+    warmup: float | None = None
+    clip: float | None = None
+    augment: bool = True
+    seed: int = 0
+    out: str | Path | None = None
+    resume: bool = False
+    devices: int = 1
+    nodes: int = 1
+    precision: str = "32"
+    workers: int = 2
+    data_root: str | Path | None = None
+    download: bool = False
+    strict: bool = False
+    reporter: Reporter | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A run that can begin: what to do, on what, and whether it may be one that is there already."""
+
+    job: Job
+    engine: Engine
+    resume: bool
+
+
+def plan_run(asked: Request) -> Plan:
+    """Everything that can be refused is refused here; nothing is written.
+
+    Raises:
+        ValueError: Bad arguments or data.
+        FileNotFoundError: Missing data.
+    """
+    _check_options(asked)
+    check_out(FOLDERS if asked.out is None else asked.out, data=asked.data, test=asked.test)
+    reporter = asked.reporter or Silent()
+    posterior, digest = _read_audit(asked, reporter)
+    method = _method(asked, soft=posterior is not None and asked.method is None)
+    arrays = open_data(
+        asked.data,
+        label=asked.label,
+        text=asked.text,
+        image=asked.image,
+        test=asked.test,
+        root=asked.data_root,
+        download=asked.download,
+        strict=asked.strict,
+    )
+    protocol, settings = _settings(asked, arrays)
+    prepared = _prepare(asked, arrays, settings, reporter)
+    method, data_hash = _with_injected(method, prepared.noise), fingerprint(prepared)
+    if posterior is not None:
+        prepared = _relabel(prepared, posterior, soft=asked.method is None, reporter=reporter)
+    model = asked.model or (default_model(prepared.encoding.shape) if settings.model == "auto" else settings.model)
+    check_model(model, shape=prepared.encoding.shape, classes=len(prepared.classes))
+    spec = Spec(
+        data=str(asked.data) if isinstance(asked.data, (str, Path)) else prepared.name,
+        data_hash=data_hash,
+        classes=len(prepared.classes),
+        samples=len(prepared.labels),
+        noise_seed=_noise_seed(asked),
+        method=str(method),
+        protocol=protocol,
+        model=model if isinstance(model, str) else f"{type(model).__name__} object",
+        schedule_epochs=_schedule_epochs(protocol, asked.schedule, settings),
+        **shared(settings, Spec, but=("model", "batch_size")),
+        batch_size=_batch_size(asked, settings, len(prepared.labels)),
+        labels=digest,
+        **{name: getattr(asked, name) for name in OWN},
+    )
+    job = Job(
+        folder=(Path(asked.out) if asked.out is not None else _default_folder(spec)).absolute(),
+        spec=spec,
+        data=prepared,
+        method=method,
+        settings=Settings(model=model, workers=asked.workers, **shared(spec, Settings, but=("model",))),
+        reporter=reporter,
+    )
+    engine = Engine(devices=asked.devices, nodes=asked.nodes, precision=asked.precision)
+    return Plan(job, engine, asked.resume)
+
+
+OWN = ("subset", "noise", "augment", "seed", "devices", "nodes", "precision", "text_features")  # as they were asked for
+
+
+def _check_options(asked: Request) -> None:
+    """What can be told without the data."""
+    parse_noise(asked.noise)
+    check_text_features(asked.text_features)
+    check_seeds(asked.seed, _noise_seed(asked))
+    if asked.precision not in PRECISIONS:
+        raise ValueError(f"unknown precision {asked.precision!r}; accepted: {', '.join(PRECISIONS)}")
+    if asked.subset is not None:
+        whole_number("subset", asked.subset, most=MOST_ROWS)
+    whole_number("workers", asked.workers, least=0, most=MOST_WORKERS)
+    whole_number("devices", asked.devices, most=max(8, os.cpu_count() or 1, torch.cuda.device_count()))
+    whole_number("nodes", asked.nodes, most=MOST_NODES)
+
+
+def _noise_seed(asked: Request) -> int:
+    return asked.seed if asked.noise_seed is None else asked.noise_seed
+
+
+def _read_audit(asked: Request, reporter: Reporter) -> tuple[Posterior | None, str]:
+    """What to train on in place of the given labels, and its digest; nothing where it should not be trusted."""
+    if asked.labels is None:
+        return None, ""
+    posterior, digest = audited(Path(asked.labels))
+    if asked.method is None and posterior.sureness < SURE:
+        reporter.note(
+            "the audit is not sure enough of this data to train on it (its likeliest classes have a mean probability "
+            f"of {posterior.sureness:.2f}, below {SURE}): training on the given labels with {UNSURE} instead"
+        )
+        return None, digest
+    return posterior, digest
+
+
+def _method(asked: Request, *, soft: bool) -> MethodSpec:
+    """The method with its budget, checked."""
+    name = asked.method or ("ce" if soft else "antidote" if asked.labels is None else UNSURE)
+    data = str(asked.data) if isinstance(asked.data, (str, Path)) else ""
+    rate = None if asked.noise_rate == "auto" else asked.noise_rate
+    method = with_budget(
+        parse_method(resolved(name, data=data, noise=asked.noise)),
+        {"noise_rate": rate, "delta": asked.delta, "penalty": asked.penalty},
+    )
+    check_method(method)
+    check_injected(method, asked.noise)
+    return method
+
+
+def check_injected(method: MethodSpec, noise: str) -> None:
+    """ValueError where the method wants to be told the rate of noise that there is none of."""
+    if method.parameters.get("noise_rate") == "injected" and parse_noise(noise).kind == "none":
+        raise ValueError("noise_rate=injected needs noise that was injected: add --noise, or give a rate")
+
+
+def _settings(asked: Request, arrays: Arrays) -> tuple[str, Protocol]:
+    names = ("epochs", "batch_size", "lr", "optimizer", "weight_decay", "schedule", "warmup", "clip")
+    return chosen_protocol(asked.protocol, arrays, {name: getattr(asked, name) for name in names})
+
+
+def _prepare(asked: Request, arrays: Arrays, settings: Protocol, reporter: Reporter) -> Prepared:
+    if asked.text_features == "embeddings":
+        reporter.note(
+            f"the texts of {len(arrays.labels)} samples are being embedded, which takes a minute or so for 10 000"
+        )
+    if len(arrays.labels) < FEWEST_ROWS:
+        raise ValueError(f"at least {FEWEST_ROWS} samples are needed to train on; received {len(arrays.labels)}")
+    return prepare(
+        arrays,
+        noise=asked.noise,
+        noise_seed=_noise_seed(asked),
+        seed=asked.seed,
+        subset=asked.subset,
+        recipe=settings.recipe,
+        text_features=asked.text_features,
+        augment=asked.augment,
+        root=asked.data_root,
+        workers=asked.workers,
+    )
+
+
+def _relabel(prepared: Prepared, posterior: Posterior, *, soft: bool, reporter: Reporter) -> Prepared:
+    believed = relabelled(prepared, posterior, soft=soft)
+    if believed is prepared:
+        reporter.note("the audit found no wrong label among the rows to train on: they are trained on as they are")
+    return believed
+
+
+def _batch_size(asked: Request, settings: Protocol, samples: int) -> int:
+    size = asked.batch_size or min(settings.batch_size, max(SMALLEST_BATCH, samples // 8))
+    processes = asked.devices * asked.nodes
+    if size < 2 * processes:
+        raise ValueError(f"a batch of {size} is too small for {processes} processes: give each at least 2 samples")
+    return size
+
+
+def _schedule_epochs(protocol: str, schedule: str | None, settings: Protocol) -> int:
+    """For how many epochs the schedule was written: the protocol's own, unless the user wrote it."""
+    return settings.epochs if schedule is not None else protocols()[protocol].epochs
+
+
+def _with_injected(method: MethodSpec, noise: Any) -> MethodSpec:
+    if method.parameters.get("noise_rate") != "injected":
+        return method
+    return MethodSpec(method.name, {**method.parameters, "noise_rate": noise.rate})
+
+
+def _default_folder(spec: Spec) -> Path:
+    """A name that says what it is."""
+    words = [Path(spec.data).stem or "data", spec.method, spec.noise, f"seed{spec.seed}"]
+    name = "-".join(words).replace(":", "-").replace("=", "-")
+    return Path(FOLDERS) / "".join(c for c in name if c.isalnum() or c in "-._")
