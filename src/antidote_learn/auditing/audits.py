@@ -23,7 +23,7 @@ from antidote_learn.auditing.results import Audit, cut_again, read_audit, write_
 from antidote_learn.data.encoders import IMAGES, Encoder, check_encoder, chosen_encoder, missing_encoder
 from antidote_learn.data.labels import as_numpy
 from antidote_learn.data.noise import parse_noise
-from antidote_learn.data.opening import open_data
+from antidote_learn.data.opening import check_out, open_data
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take
 from antidote_learn.data.sentences import texts_of
 from antidote_learn.models import check_model, default_model
@@ -114,6 +114,8 @@ def audit(
     check_encoder(encoder)
     noise_seed = seed if noise_seed is None else noise_seed
     check_seeds(seed, noise_seed)
+    if out is not None:
+        check_out(out, data=X)
     arrays = open_data(
         X if y is None else (X, y),
         label=label,

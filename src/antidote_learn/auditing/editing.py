@@ -14,7 +14,8 @@ from pyarrow import parquet
 
 from antidote_learn.auditing.decisions import Change, Decisions, checked
 from antidote_learn.data.labels import class_names, label_words, names_of
-from antidote_learn.data.tabular import SEPARATORS, about, label_columns, read_frame, read_npz
+from antidote_learn.data.parsing import SEPARATORS
+from antidote_learn.data.tabular import about, all_arrays, label_columns, read_frame, read_npz
 
 
 class Editor(Protocol):
@@ -115,8 +116,7 @@ class ArraysFile:
 
     def __init__(self, path: Path, label: str | None) -> None:
         read_npz(path)  # says what is wrong with it
-        with np.load(path, allow_pickle=False) as file:
-            self._arrays = {name: file[name] for name in file.files}
+        self._arrays = all_arrays(path)
         self.words, self.spelled = label_words(self._arrays["y"], "y", len(self._arrays["y"])), dict[str, Any]()
         for name in ("y", "clean_labels"):
             if name in self._arrays:

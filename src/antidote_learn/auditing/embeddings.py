@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -18,6 +20,7 @@ from antidote_learn.data.encoders import IMAGES, TEXT, Encoder
 from antidote_learn.data.loaders import read_ahead
 from antidote_learn.data.pictures import embedded_images
 from antidote_learn.data.rows import FileRows, Rows
+from antidote_learn.data.safety import check_regular
 from antidote_learn.data.sentences import embedded
 from antidote_learn.training.checkpoint import read_tensors, write_tensors
 
@@ -25,6 +28,7 @@ ROOM = "embeddings"
 KEPT = 4096  # images or texts in a file
 WINDOW = 1000  # characters, about as many as the encoder of text reads
 WORKERS = 2  # threads that decode image files
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 Index = NDArray[np.int64]
 Numbers = NDArray[np.float32]
@@ -126,7 +130,9 @@ class Texts:
         return np.concatenate([embeddings[places] for places in self.places], axis=1)
 
 
-def all_embeddings(inputs: Embeddable, folder: Path, told: Callable[[int, int], None]) -> Numbers:
+def all_embeddings(
+    inputs: Embeddable, folder: Path, told: Callable[[int, int], None], note: Callable[[str], None]
+) -> Numbers:
     """(N, W) of all rows.
 
     What is made goes into files of 4096 images or texts each. What the folder, or one beside it, holds already is read.
@@ -135,16 +141,17 @@ def all_embeddings(inputs: Embeddable, folder: Path, told: Callable[[int, int], 
         inputs: M images or texts.
         folder: Of the audit, with its room for embeddings.
         told: Called with (images or texts done, M).
+        note: Called with a sentence where a file is there that cannot be used.
     """
     count = len(inputs)
     key = hashlib.sha256(f"{inputs.encoder.name} {inputs.digest()}".encode()).hexdigest()
     found = []
     for rows in parts(count, KEPT):
         name = f"{key[:16]}-{rows[0]}.safetensors"
-        block = _read(folder, name, {"key": key, "rows": len(rows)})
+        block = _find_block(folder, name, key, (len(rows), inputs.encoder.width), note)
         if block is None:
             block = _made(inputs, rows, count, told)
-            write_tensors(folder / ROOM / name, {ROOM: torch.from_numpy(block)}, {"key": key, "rows": len(rows)})
+            _write_block(folder / ROOM / name, key, block)
         told(int(rows[-1]) + 1, count)
         found.append(block)
     return inputs.of_rows(np.concatenate(found))
@@ -159,14 +166,53 @@ def _made(inputs: Embeddable, rows: Index, count: int, told: Callable[[int, int]
     return np.concatenate(blocks)
 
 
-def _read(folder: Path, name: str, state: Any) -> Numbers | None:
-    """What this audit, or one whose folder lies beside it, has kept; a file that is damaged is none."""
-    for path in (folder / ROOM / name, *sorted(folder.parent.glob(f"*/{ROOM}/{name}"))):
-        try:
-            tensors, stored = read_tensors(path)
-        except (OSError, ValueError):
+def _find_block(
+    folder: Path, name: str, key: str, shape: tuple[int, int], note: Callable[[str], None]
+) -> Numbers | None:
+    """What this audit has kept, or one of this user's whose folder lies beside it; what is damaged is made again."""
+    own = folder / ROOM / name
+    for path in (own, *sorted({*folder.parent.glob(f"*/{ROOM}/{name}")} - {own})):
+        if not os.path.lexists(path):
             continue
-        if stored == state:
-            block: Numbers = tensors[ROOM].numpy()
+        if path != own and not _is_ours(path):
+            note(f"the embeddings in {path} were not used: another user made them, or could have changed them")
+            continue
+        block = _read_block(path, key, shape)
+        if block is not None:
             return block
+        note(f"the embeddings in {path} were not used: the file is damaged, or of another version")
     return None
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether the file is this user's, and nobody else's to write, where the system knows users."""
+    if not hasattr(os, "geteuid"):
+        return True
+    state = path.stat()
+    return state.st_uid == os.geteuid() and not state.st_mode & OTHERS_WRITE
+
+
+def _read_block(path: Path, key: str, shape: tuple[int, int]) -> Numbers | None:
+    """The block, where the file is whole and its digest is the one of this content for this key."""
+    try:
+        check_regular(path)
+        tensors, state = read_tensors(path)
+    except (OSError, ValueError):
+        return None
+    tensor = tensors.get(ROOM)
+    if tensor is None or tensor.dtype != torch.float32 or tuple(tensor.shape) != shape:
+        return None
+    block: Numbers = tensor.numpy()
+    return block if state == _block_state(key, block) else None
+
+
+def _write_block(path: Path, key: str, block: Numbers) -> None:
+    write_tensors(path, {ROOM: torch.from_numpy(block)}, _block_state(key, block))
+    path.chmod(path.stat().st_mode & ~OTHERS_WRITE)  # else no audit beside this one would take it
+
+
+def _block_state(key: str, block: Numbers) -> dict[str, str]:
+    """What a file says of its block: whose it is, and a digest of both."""
+    content = hashlib.sha256(f"{key} {block.shape} ".encode())
+    content.update(np.ascontiguousarray(block).data)
+    return {"key": key, "sha256": content.hexdigest()}

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
+from antidote_learn.data.cells import defuse_table
+from antidote_learn.data.safety import check_name
 from antidote_learn.training.checkpoint import replacing
-
-EXECUTED = ("=", "+", "-", "@", "\t", "\r", "'")  # how a cell begins that gets an apostrophe, as on the review page
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
@@ -23,6 +22,7 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 def writer_for(path: Path) -> Callable[[pd.DataFrame, Path], None]:
     """What writes such a file; ValueError where nothing does, or there is no place for it."""
+    check_name(path)
     if not path.parent.is_dir():
         raise ValueError(f"there is no folder {path.parent}: make it, or name another place")
     if path.suffix.lower() not in WRITERS:
@@ -36,21 +36,7 @@ def beside_the_data(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _write_csv(table: pd.DataFrame, path: Path) -> None:
-    words = table.select_dtypes(exclude=["number", "bool"])
-    table.assign(**{str(name): cells.map(_defused) for name, cells in words.items()}).to_csv(path, index=False)
-
-
-def _defused(cell: Any) -> Any:
-    """What a spreadsheet would execute begins with an apostrophe; numbers are only numbers."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(EXECUTED) and not _is_number(cell) else cell
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    defuse_table(table).to_csv(path, index=False)
 
 
 def _write_parquet(table: pd.DataFrame, path: Path) -> None:

@@ -118,7 +118,7 @@ def _embedded(job: Job, folder: Path) -> Prepared:
     if job.embeddable is None:
         return job.data
     told = _told(job.reporter, f"embeddings by {job.embeddable.encoder.name}")
-    return with_embeddings(job.data, all_embeddings(job.embeddable, folder, told))
+    return with_embeddings(job.data, all_embeddings(job.embeddable, folder, told, job.reporter.note))
 
 
 def _extra(job: Job) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from antidote_learn._version import __version__
 from antidote_learn.cli import options as given
 from antidote_learn.cli.auditing import apply, audit
 from antidote_learn.cli.comparing import compare
+from antidote_learn.cli.escaping import print_data, say
 from antidote_learn.cli.failures import failures
 
 app = typer.Typer(
@@ -29,7 +30,7 @@ def main() -> int:
     try:
         return app(prog_name="antidote", standalone_mode=False) or 0
     except typer.TyperException as error:  # bad usage, found by typer or by a command below
-        typer.echo(f"antidote: {error.format_message()}", err=True)
+        say(f"antidote: {error.format_message()}", err=True)
         return error.exit_code
     except typer.Abort:
         return 1
@@ -147,7 +148,7 @@ def train(
             from antidote_learn.bench.plots import draw_figures
 
             for path in draw_figures(done):
-                typer.echo(f"figure: {path}", err=True)
+                say(f"figure: {path}", err=True)
     _print_summary(done.summary, as_json)
 
 
@@ -169,16 +170,16 @@ def predict(
 ) -> None:
     """Predict labels and probabilities with a trained run."""
     with failures():
-        from antidote_learn.training.predictions import check_target, predicted, write_predictions
+        from antidote_learn.training.predictions import check_target, predicted, predictions_text, write_predictions
 
         if out is not None:
             check_target(out)
         table = predicted(run, data, which=which, model=model, root=data_root)
         if out is None:
-            typer.echo(table.to_csv(index=False), nl=False)
+            print_data(predictions_text(table))
         else:
             write_predictions(table, out)
-            typer.echo(f"{len(table)} predictions in {out}", err=True)
+            say(f"{len(table)} predictions in {out}", err=True)
 
 
 @app.command("list")
@@ -219,8 +220,8 @@ def _print_summary(summary: dict[str, Any], as_json: bool) -> None:
         return
     accuracy = summary["accuracy"]
     what = "accuracy" if accuracy["against"] == "clean" else "agreement with the given labels"
-    typer.echo(
+    say(
         f"{summary['method']} on {summary['data']}: {what} {accuracy['last']:.2f} % in the last epoch, "
         f"{accuracy['best']:.2f} % in epoch {accuracy['best_epoch']}, the best on these test samples (optimistic)"
     )
-    typer.echo(f"run: {summary['out']}", err=True)
+    say(f"run: {summary['out']}", err=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from antidote_learn.cli import options as given
+from antidote_learn.cli.escaping import escape_text, say
 from antidote_learn.cli.failures import failures
 
 if TYPE_CHECKING:
@@ -103,10 +104,10 @@ def apply(
 
         done = apply_decisions(decisions, data, label=label, out=out, in_place=in_place)
     counts = f"{done.relabelled} labels changed, {done.dropped} rows dropped, {done.kept} kept as they were"
-    typer.echo(f"already applied: {counts}" if done.already else counts)
-    typer.echo(f"corrected data: {done.out}", err=True)
+    say(f"already applied: {counts}" if done.already else counts)
+    say(f"corrected data: {done.out}", err=True)
     if done.log.exists():
-        typer.echo(f"every change: {done.log}", err=True)
+        say(f"every change: {done.log}", err=True)
 
 
 def _undo(log: Path) -> None:
@@ -114,39 +115,43 @@ def _undo(log: Path) -> None:
 
     done = undo_decisions(log)
     counts = f"{done.relabelled} labels are what they were, {done.dropped} rows are back"
-    typer.echo("already undone: nothing is left to undo" if done.already else counts)
-    typer.echo(f"data as before: {done.data}", err=True)
+    say("already undone: nothing is left to undo" if done.already else counts)
+    say(f"data as before: {done.data}", err=True)
 
 
 def _report(found: "Audit") -> None:
     summary, (low, high) = found.summary, found.interval
-    typer.echo(
+    say(
         f"{found.estimated_errors} of {summary['n']} labels look wrong ({100 * found.noise_rate:.1f} %), "
         f"between {low} and {high}; {summary['flagged']} rows are flagged"
     )
     if summary["why_wide"]:
-        typer.echo(f"The interval is wide: {summary['why_wide']}.")
+        say(f"The interval is wide: {summary['why_wide']}.")
     if summary["flagged"]:
-        typer.echo("\nThe worst rows:")
+        typer.echo()
+        say("The worst rows:")
         _print(found.table[found.table["is_label_issue"]].head(WORST), _row)
     if summary["pairs"]:
-        typer.echo("\nThe most frequent mistakes:")
+        typer.echo()
+        say("The most frequent mistakes:")
         _print(found.by_pair.head(PAIRS), _pair)
-    typer.echo(f"\nLooked at: {summary['features']}.")
+    typer.echo()
+    say(f"Looked at: {summary['features']}.")
     if summary.get("advice"):
-        typer.echo(f"Note: {summary['advice']}.")
-    typer.echo(f"every row, the worst first: {Path(summary['out']) / 'issues.csv'}", err=True)
-    typer.echo(f"to look at them, open in a browser: {Path(summary['out']) / 'review.html'}", err=True)
+        say(f"Note: {summary['advice']}.")
+    say(f"every row, the worst first: {Path(summary['out']) / 'issues.csv'}", err=True)
+    say(f"to look at them, open in a browser: {Path(summary['out']) / 'review.html'}", err=True)
 
 
 def _print(table: Any, line: Any) -> None:
     for row in table.to_dict("records"):
-        typer.echo(f"  {line(row)}")
+        say(f"  {line(row)}")
 
 
 def _row(row: dict[str, Any]) -> str:
     name = f", {row['file']}" if "file" in row else ""
-    reason = row["reason"] if len(row["reason"]) <= WIDTH else row["reason"][: WIDTH - 3] + "..."
+    reason = escape_text(row["reason"])
+    reason = reason if len(reason) <= WIDTH else f"{reason[: WIDTH - 3]}..."
     return f"row {row['index']}{name}: labelled {row['given_label']}; {reason}"
 
 

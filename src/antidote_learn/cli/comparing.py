@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from antidote_learn.cli import options as given
+from antidote_learn.cli.escaping import say
 from antidote_learn.cli.failures import failures
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def compare(
             if value not in accepted:
                 raise ValueError(f"{what} must be one of {', '.join(accepted)}; got {value!r}")
         from antidote_learn.bench.grid import make_cells
+        from antidote_learn.data.opening import check_out
 
         cells = make_cells(
             data,
@@ -85,11 +87,12 @@ def compare(
             options={key: value for key, value in chosen.items() if value not in (None, ())},
         )
         folder = out or Path("grids") / re.sub(r"[^\w.-]+", "-", Path(data).stem)
+        check_out(folder, data=data, test=test)
         comparison = _made(cells, folder, engine, jobs, quiet)
         _print(comparison, output, folder)
     failed = sum(cell["error"] is not None for cell in comparison.missing)
     if failed:
-        typer.echo(f"antidote: {failed} of {len(cells)} runs failed", err=True)
+        say(f"antidote: {failed} of {len(cells)} runs failed", err=True)
         raise typer.Exit(1)
 
 
@@ -126,18 +129,18 @@ def _print(comparison: "Comparison", output: str, folder: Path) -> None:
 
     figure = draw_comparison(comparison)
     if figure is not None:
-        typer.echo(f"figure: {save(figure, folder / 'accuracy.png')}", err=True)
+        say(f"figure: {save(figure, folder / 'accuracy.png')}", err=True)
     if output == "table":
         from antidote_learn.cli.live import table_of
 
         _console().print(table_of(comparison))
-        typer.echo(f"{tables.NOTE}. {tables.protocol_line(comparison)}", err=True)
+        say(f"{tables.NOTE}. {tables.protocol_line(comparison)}", err=True)
         if comparison.missing:
-            typer.echo(tables.missing_line(comparison), err=True)
+            say(tables.missing_line(comparison), err=True)
     else:
         written: Any = getattr(tables, f"as_{output}")
         typer.echo(written(comparison), nl=False)
-    typer.echo(f"grid: {folder}", err=True)
+    say(f"grid: {folder}", err=True)
 
 
 def _console() -> Any:

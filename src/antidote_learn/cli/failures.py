@@ -5,6 +5,10 @@ from contextlib import contextmanager
 
 import typer
 
+from antidote_learn.cli.escaping import say
+
+LONGEST = 2000  # characters of a message: a cell of a table may be as long as a book
+
 
 @contextmanager
 def failures(again: str = "continue with the same command and --resume") -> Iterator[None]:
@@ -35,5 +39,5 @@ def _leave_by_name(error: Exception, again: str) -> None:
 
 def _leave(code: int, error: object) -> None:
     line = " ".join(str(error).split())
-    typer.echo(f"antidote: {line}", err=True)
+    say(f"antidote: {line if len(line) <= LONGEST else line[: LONGEST - 3] + '...'}", err=True)
     raise typer.Exit(code)

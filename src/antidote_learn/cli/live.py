@@ -10,12 +10,13 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
 from antidote_learn.bench.cells import Cell
 from antidote_learn.bench.tables import Comparison, cell_text, compared, marks
+from antidote_learn.cli.escaping import escape_text
 
 STYLES = {"best": "bold green", "second": "underline"}
 
@@ -29,7 +30,8 @@ def listener_for(cells: Sequence[Cell], *, quiet: bool) -> GridLines:
 
 def table_of(comparison: Comparison) -> Table:
     """Methods by noises; the best and the second best of a column stand out."""
-    table = Table("method", *comparison.noises, box=None, pad_edge=False, header_style="bold")
+    columns = [Column(_plain(name)) for name in ("method", *comparison.noises)]
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
     marked = {noise: marks(comparison, noise) for noise in comparison.noises}
     for method in comparison.methods:
         texts = []
@@ -37,9 +39,14 @@ def table_of(comparison: Comparison) -> Table:
             mark = marked[noise][method]
             style = STYLES.get(mark.split(" ")[0])
             text = cell_text(comparison.row(method, noise)) + (" =" if "equal" in mark else "")
-            texts.append(f"[{style}]{text}[/]" if style else text)
-        table.add_row(escape(method), *texts)  # a name may hold brackets
+            texts.append(Text(escape_text(text), style=style or ""))
+        table.add_row(_plain(method), *texts)
     return table
+
+
+def _plain(name: str) -> Text:
+    """A name as it is, whatever brackets and colons it holds."""
+    return Text(escape_text(name))
 
 
 class GridLines:
@@ -74,7 +81,7 @@ class GridLines:
             self._say(f"{done}/{total} {where}: {figure}, {left / 60:.0f} min left")
 
     def _say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
+        print(escape_text(text), file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
 
 
 class GridTable(GridLines):

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from antidote_learn.cli.escaping import escape_text
 from antidote_learn.training.progress import Reporter, Silent
 
 EVERY = 30.0  # seconds between two lines inside an epoch, where there is no terminal
@@ -42,7 +43,7 @@ class Lines:
         self._name, self._epochs, self._done, self._start, self._told = "", 0, 0, 0.0, 0.0
 
     def _say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
+        print(escape_text(text), file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
 
     def note(self, text: str) -> None:
         """A line."""
@@ -93,9 +94,9 @@ class Bars:
         from rich.text import Text
 
         self._bars = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
-            TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[unit]}"),
+            TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[unit]}", markup=False),
             TimeRemainingColumn(),
         )
         self._figures = Text()
@@ -105,14 +106,14 @@ class Bars:
     def note(self, text: str) -> None:
         """A line above the bars."""
         self._start()
-        self._live.console.print(f"note: {text}", markup=False, highlight=False)
+        self._live.console.print(escape_text(f"note: {text}"), markup=False, highlight=False, emoji=False)
 
     def stage(self, name: str, *, epochs: int, done: int) -> None:
         """A new pair of bars."""
         self._start()
         for task in self._bars.task_ids:
             self._bars.remove_task(task)
-        self._whole = self._bars.add_task(name, total=epochs, completed=done, unit="epochs")
+        self._whole = self._bars.add_task(escape_text(name), total=epochs, completed=done, unit="epochs")
         self._inner = self._bars.add_task("", total=1, unit="samples")
         self._figures.plain = ""
         self._began = time.monotonic()

@@ -200,7 +200,10 @@ def _vectorizer(**settings: Any) -> TfidfVectorizer:
 def _numbers(values: pd.Series[Any], name: str, kind: str) -> Floats:
     """Numbers, or dates as seconds: float64, NaN where missing; ValueError where a value is neither."""
     numbers = _seconds(values) if kind == "time" else _floats(values)
-    bad = values[~(np.abs(numbers) <= LARGEST)].dropna()
+    doubtful = ~(np.abs(numbers) <= LARGEST)
+    if not doubtful.any():
+        return numbers
+    bad = values[doubtful].dropna()
     bad = bad[bad.astype("str").str.strip() != ""]
     if len(bad):
         needed = "dates (2026-01-31)" if kind == "time" else "finite numbers"

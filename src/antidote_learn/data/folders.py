@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -17,10 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from antidote_learn._types import Arrays, ImageFiles
+from antidote_learn.data.safety import check_name, check_regular, is_text, readable_name
 
 EXTENSIONS = (
     ".avif", ".bmp", ".gif", ".jp2", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp",
 )  # fmt: skip
+FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")  # none that starts a program, as EPS
 LAYOUT = "put images into FOLDER/CLASS/, or into FOLDER/train/CLASS/ and FOLDER/test/CLASS/ (or val)"
 NAMED = 5  # at most so many files are named in a note
 BATCH = 16  # images a worker decodes between two calls of `progress`
@@ -50,9 +52,10 @@ def read_folder(
 ) -> Arrays:
     """A folder with one sub-folder of images a class, or with such folders under ``train`` and ``test`` (or ``val``).
 
-    Every image is decoded once. What cannot be read, or has more pixels than Pillow's ``Image.MAX_IMAGE_PIXELS``, is
-    left out and named in `Arrays.notes`. Hidden files and those without an image's extension are not looked at. A link
-    to a folder can be a class, unless it leads back to where it lies; deeper ones are not followed.
+    Every image is decoded once. What cannot be read, has more pixels than Pillow's ``Image.MAX_IMAGE_PIXELS``, is a
+    pipe or a device, or has a name that is not UTF-8, is left out and named in `Arrays.notes`. Hidden files and those
+    without an image's extension are not looked at. A link to a folder can be a class, unless it leads back to where it
+    lies; deeper ones are not followed.
 
     Args:
         path: The folder.
@@ -138,7 +141,7 @@ def _in_batches(work: Callable[[range], None], count: int, workers: int, progres
 
 
 def _folder(path: str | Path) -> Path:
-    folder = Path(path).expanduser()
+    folder = Path(os.path.expanduser(path))
     if not folder.is_dir():
         kind = "is a file" if folder.exists() else "does not exist"
         raise FileNotFoundError(f"{folder} {kind}: expected a folder of images by class; {LAYOUT}")
@@ -164,12 +167,24 @@ def _listed(root: Path) -> list[Candidate]:
     """The image files under each class folder, sorted."""
     images = []
     for folder in _subfolders(root):
-        for place, folders, files in os.walk(folder):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            paths = (Path(place, name) for name in files if not name.startswith("."))
-            names = (path.relative_to(root).as_posix() for path in paths if path.suffix.lower() in EXTENSIONS)
-            images += [Candidate(root, name, folder.name) for name in names]
+        check_name(folder)
+        images += [Candidate(root, name, folder.name) for name in names_below(folder, root)]
     return sorted(images)
+
+
+def names_below(folder: Path, root: Path) -> Iterator[str]:
+    """What is named like an image below a folder, relative to ``root``; hidden ones and links to folders are not."""
+    waiting = [folder]
+    while waiting:  # no recursion: folders may lie deeper in each other than Python's calls may
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                path = Path(entry.path)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                elif path.suffix.lower() in EXTENSIONS and not os.path.isdir(path):
+                    yield path.relative_to(root).as_posix()
 
 
 def check_all(images: list[Candidate], progress: Progress | None) -> list[Candidate]:
@@ -188,6 +203,8 @@ def check_all(images: list[Candidate], progress: Progress | None) -> list[Candid
 def _check(image: Candidate) -> Candidate:
     if image.error:
         return image
+    if not is_text(image.name):
+        return image._replace(error="the name is not UTF-8")
     try:
         with opened(image.root / image.name) as pixels:
             side = min(pixels.size)
@@ -203,10 +220,11 @@ def _reason(error: Exception) -> str:
     return "not an image" if isinstance(error, UnidentifiedImageError) else str(error) or type(error).__name__
 
 
-@contextmanager
+@contextlib.contextmanager
 def opened(path: Path) -> Iterator[Image.Image]:
     """An image of at most Pillow's number of pixels; Pillow itself only warns up to twice as many."""
-    with Image.open(path) as image:
+    check_regular(path)
+    with Image.open(path, formats=FORMATS) as image:
         limit = Image.MAX_IMAGE_PIXELS
         if limit is not None and image.width * image.height > limit:
             raise Image.DecompressionBombError(f"{image.width} x {image.height} pixels, at most {limit} are accepted")
@@ -239,7 +257,7 @@ def unreadable(images: list[Candidate], *, strict: bool) -> tuple[str, ...]:
     bad = [image for image in images if image.error]
     if not bad:
         return ()
-    named = ", ".join(f"{image.root / image.name} ({image.error})" for image in bad[:NAMED])
+    named = ", ".join(f"{readable_name(image.root / image.name)} ({image.error})" for image in bad[:NAMED])
     more = f", and {len(bad) - NAMED} more" if len(bad) > NAMED else ""
     if strict:
         raise ValueError(f"{len(bad)} of {len(images)} images cannot be read: {named}{more}; repair or remove them")

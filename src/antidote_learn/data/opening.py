@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
-from antidote_learn.data.folders import EXTENSIONS, read_folder
+from antidote_learn.data.folders import names_below, read_folder
 from antidote_learn.data.listed import read_images, read_listed
+from antidote_learn.data.parsing import TABLE_SUFFIXES
+from antidote_learn.data.safety import check_name
 from antidote_learn.data.sources import DATA, load_named
-from antidote_learn.data.tabular import TABLE_SUFFIXES, from_arrays, read_features, read_npz, read_table
+from antidote_learn.data.tabular import from_arrays, read_features, read_npz, read_table
 
 ACCEPTED = (
     "a built-in name (see `antidote list data`), a .csv, .tsv, .parquet or .npz file, or a folder of images by class"
@@ -59,11 +62,11 @@ def open_data(
             raise ValueError(f"data must be {ACCEPTED}, or a pair (X, y); received {type(data).__name__}")
         _refuse("a pair (X, y)", image=image)
         return from_arrays(pair[0], pair[1], text=text)
-    name, path = str(data), Path(data).expanduser()
+    name, path = str(data), _place(data)
     if name in DATA:
         _refuse(name, label=label, text=text, image=image, test=test)
         return load_named(name, root=root, download=download, progress=progress)
-    if path.is_dir():
+    if os.path.isdir(path):
         _refuse(name, label=label, text=text, image=image)
         arrays = read_folder(path, strict=strict, test=test, progress=progress)
         return replace(arrays, name=f"{arrays.name}/")  # never a built-in name, whose protocol and noise are its own
@@ -74,7 +77,7 @@ def open_data(
         if image:
             return read_listed(path, image, label=label, test=test, strict=strict, progress=progress)
         return read_table(path, label=label, text=text, test=test)
-    if not path.exists() and path.suffix == "":
+    if not os.path.exists(path) and path.suffix == "":
         raise ValueError(f"there is no data {name!r}; accepted: {ACCEPTED}")
     raise ValueError(f"{name!r} is no data that can be read; accepted: {ACCEPTED}")
 
@@ -91,11 +94,11 @@ def open_inputs(
         root: Where official files lie.
     """
     if isinstance(data, (str, Path)):
-        name, path = str(data), Path(data).expanduser()
+        name, path = str(data), _place(data)
         if name in DATA:
             arrays = load_named(name, root=root)
             inputs = arrays.inputs if arrays.test_inputs is None else arrays.test_inputs
-        elif path.is_dir():
+        elif os.path.isdir(path):
             inputs = _all_images(path)
         elif image and name.lower().endswith(TABLE_SUFFIXES):
             inputs = read_images(path, image)
@@ -107,13 +110,36 @@ def open_inputs(
     return inputs, names
 
 
+def check_out(out: str | Path, *, data: Any, test: Any = None) -> None:
+    """ValueError where results would lie in a folder of images, as a class of the next run, or have no name in UTF-8.
+
+    Args:
+        out: The folder for the results.
+        data: What the user named as data.
+        test: What the user named to test on.
+    """
+    check_name(Path(out))
+    place = Path(os.path.realpath(out))
+    for given in (data, test):
+        folder = _place(given) if isinstance(given, (str, Path)) and given not in DATA else None
+        if folder and os.path.isdir(folder) and place.is_relative_to(os.path.realpath(folder)):
+            raise ValueError(f"{out} lies in the data, in {given}, and would become a class: choose another --out")
+
+
+def _place(data: str | Path) -> Path:
+    """Where the data lie; ValueError where that cannot be written down."""
+    path = Path(os.path.expanduser(data))
+    check_name(path)
+    return path
+
+
 def _all_images(folder: Path) -> ImageFiles:
     """Every image below a folder, whatever its sub-folders mean."""
-    found = (path for path in folder.rglob("*") if path.suffix.lower() in EXTENSIONS and path.is_file())
-    below = (path.relative_to(folder) for path in found)
-    names = sorted(str(path) for path in below if not any(part.startswith(".") for part in path.parts))
+    names = sorted(names_below(folder, folder))
     if not names:
         raise ValueError(f"{folder} holds no image: put .png or .jpg files there")
+    for name in names:
+        check_name(Path(name))
     return ImageFiles(folder, tuple(names), 1)
 
 

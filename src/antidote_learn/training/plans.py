@@ -13,7 +13,7 @@ from torch import nn
 
 from antidote_learn._types import Arrays
 from antidote_learn.data.noise import parse_noise
-from antidote_learn.data.opening import open_data
+from antidote_learn.data.opening import check_out, open_data
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare
 from antidote_learn.data.sentences import check_text_features
 from antidote_learn.models import check_model, default_model
@@ -36,6 +36,7 @@ from antidote_learn.training.specs import Spec, shared
 
 SMALLEST_BATCH = 16
 FEWEST_ROWS = 10  # to train on
+FOLDERS = "runs"  # where runs lie that are given no folder
 UNSURE = "antidote-dataset"  # what the given labels are trained with where an audit is not sure of them
 MOST_ROWS, MOST_WORKERS, MOST_NODES = 2**40, 256, 10**5
 
@@ -99,6 +100,7 @@ def plan_run(asked: Request) -> Plan:
         FileNotFoundError: Missing data.
     """
     _check_options(asked)
+    check_out(FOLDERS if asked.out is None else asked.out, data=asked.data, test=asked.test)
     reporter = asked.reporter or Silent()
     posterior, digest = _read_audit(asked, reporter)
     method = _method(asked, soft=posterior is not None and asked.method is None)
@@ -257,4 +259,4 @@ def _default_folder(spec: Spec) -> Path:
     """A name that says what it is."""
     words = [Path(spec.data).stem or "data", spec.method, spec.noise, f"seed{spec.seed}"]
     name = "-".join(words).replace(":", "-").replace("=", "-")
-    return Path("runs") / "".join(c for c in name if c.isalnum() or c in "-._")
+    return Path(FOLDERS) / "".join(c for c in name if c.isalnum() or c in "-._")

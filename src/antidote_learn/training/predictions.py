@@ -7,7 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from antidote_learn.data.cells import defuse_table
 from antidote_learn.data.opening import open_inputs
+from antidote_learn.data.safety import check_name
 from antidote_learn.training.checkpoint import replacing
 from antidote_learn.training.results import Run
 
@@ -27,16 +29,22 @@ def predicted(folder: Path, data: str, *, which: str, model: str | None, root: A
 
 def check_target(path: Path) -> None:
     """Says what is wrong with the name of a file of predictions, before they are made."""
+    check_name(path)
     if path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"predictions are written as {' or '.join(SUFFIXES)}, got {path.name!r}")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}; make it first")
 
 
+def predictions_text(table: pd.DataFrame) -> str:
+    """CSV that a spreadsheet may open: a cell that it would execute begins with an apostrophe."""
+    return str(defuse_table(table).to_csv(index=False))
+
+
 def write_predictions(table: pd.DataFrame, path: Path) -> None:
     """A .csv or .parquet file, whole or not at all."""
     with replacing(path) as temporary:
         if path.suffix.lower() == ".csv":
-            table.to_csv(temporary, index=False)
+            temporary.write_text(predictions_text(table), encoding="utf-8", newline="")
         else:
             table.to_parquet(temporary, index=False)

@@ -1,0 +1,64 @@
+"""What is asked of a file before it is opened: that it is one, that its name is text, that it fits into memory."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def special_kind(path: Path) -> str:
+    """What a path leads to that is neither a file nor a folder; empty where it is one of these, or nothing."""
+    try:
+        return KINDS.get(stat.S_IFMT(path.stat().st_mode), "")
+    except (OSError, ValueError):
+        return ""
+
+
+def check_regular(path: Path) -> None:
+    """OSError for a pipe, a socket or a device: reading these may never end."""
+    kind = special_kind(path)
+    if kind:
+        raise OSError(f"{kind}, not a file")
+
+
+def is_text(name: str | Path) -> bool:
+    """Whether a name can be written down as UTF-8, which a file system does not ask of names."""
+    try:
+        str(name).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def readable_name(name: str | Path) -> str:
+    """The name, or its bytes where they are no text."""
+    return str(name) if is_text(name) else repr(os.fsencode(name))
+
+
+def check_name(path: Path) -> None:
+    """ValueError for a name that is not UTF-8: no table and no page can hold it."""
+    if not is_text(path):
+        raise ValueError(f"the name {readable_name(path)} is not UTF-8: rename it")
+
+
+def check_room(size: int) -> None:
+    """MemoryError where so many bytes are more than this machine has."""
+    most = _memory()
+    if most is not None and size > most:
+        raise MemoryError(f"{size / 2**30:.3g} GiB, and this machine has {most / 2**30:.3g} GiB")
+
+
+def _memory() -> int | None:
+    """Bytes of this machine's memory; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
