@@ -1,6 +1,7 @@
 # make demo   train on digits with 40 % wrong labels, print accuracies, draw a picture, audit the labels; all in demo/
 # make test   format check, lint, types, tests, and a smoke test of the built wheel
-# Both make .venv when there is none and are quick to start the second time.
+# make fuzz   an hour of the fuzzers, of which make test runs a minute
+# All make .venv when there is none and are quick to start the second time.
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +11,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --constraint c
 REQUIREMENTS := pyproject.toml constraints.txt
 CHECKED := src tests examples benchmarks docs .ci
 
-.PHONY: demo test lint types unit smoke bench format clean
+.PHONY: demo test lint types unit smoke fuzz bench format clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -35,6 +36,10 @@ smoke: $(VENV)/.dev $(WHEEL_VENV)/.dependencies
 	$(BIN)/python -m build --wheel --no-isolation > /dev/null
 	$(WHEEL_VENV)/bin/python $(PIP_INSTALL) --force-reinstall --no-deps dist/*.whl
 	$(WHEEL_VENV)/bin/python -I .ci/smoke.py
+
+# Four fuzzers: command lines, data files, tampered folders, the Python API. ANTIDOTE_FUZZ_SEED=1 makes other cases.
+fuzz: $(VENV)/.dev
+	OMP_NUM_THREADS=1 ANTIDOTE_FUZZ_SECONDS=900 $(BIN)/python -m pytest tests/fuzz -s
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/solver.py

@@ -189,5 +189,5 @@ def test_every_call_ends_in_an_answer_or_in_one_line() -> None:
         found = complaint(call)
         if found:
             wrong.setdefault(re.sub(r"[\d.]+", "#", call.partition("(")[0] + found)[:100], f"{call}\n    {found}")
-    print(f"{counts.total()} calls: {dict(counts)}")  # noqa: T201
+    print(f"{counts.total()} calls: {dict(counts)}")
     assert not wrong, f"{len(wrong)} kinds of failure after {counts.total()} calls:\n" + "\n".join(wrong.values())

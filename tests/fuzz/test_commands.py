@@ -14,7 +14,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from antidote_learn.cli import app
-from tests.fuzz.budget import fuzz_seconds, fuzz_seed
+from tests.fuzz.budget import SECONDS, SEED
 
 FEWEST = 60  # cases
 PATIENCE = 60  # seconds for one case
@@ -200,7 +200,7 @@ def contents(place: Path) -> dict[str, Any]:
 
 
 def check(words: list[str], result: Any, before: dict[str, Any], after: dict[str, Any]) -> None:
-    case = f"seed {fuzz_seed()}: antidote {' '.join(map(repr, words))}"
+    case = f"seed {SEED}: antidote {' '.join(map(repr, words))}"
     error = result.exception
     assert error is None or isinstance(error, SystemExit), f"{case}: {type(error).__name__}: {error}"
     assert result.exit_code in (0, 1, 2), f"{case}: exit code {result.exit_code}"
@@ -217,11 +217,11 @@ def test_command_lines(files, tmp_path, monkeypatch, capsys):
     def complain(*_: Any) -> None:
         raise AssertionError("it hangs")
 
-    end, done, codes = time.monotonic() + fuzz_seconds(), 0, [0, 0, 0]
+    end, done, codes = time.monotonic() + SECONDS, 0, [0, 0, 0]
     monkeypatch.setenv("NO_COLOR", "1")
     before_alarm = signal.signal(signal.SIGALRM, complain)
     while done < FEWEST or time.monotonic() < end:
-        draw = random.Random(f"{fuzz_seed()} {done}")
+        draw = random.Random(f"{SEED} {done}")
         place = tmp_path / "case"
         os.system(f"cp -a '{files}' '{place}'")
         monkeypatch.chdir(place)

@@ -20,7 +20,7 @@ from antidote_learn.data.folders import read_folder
 from antidote_learn.data.opening import open_data, open_inputs
 from antidote_learn.data.prepared import fingerprint, prepare, take
 from tests.commands import SERVER
-from tests.fuzz.budget import fuzz_seconds, fuzz_seed
+from tests.fuzz.budget import SECONDS, SEED
 from tests.fuzz.made_files import WRITERS
 
 ANSWERS = (ValueError, OSError)  # a FileNotFoundError is one of these: what the command line says in one line
@@ -111,8 +111,8 @@ def _raise_hang(*_: Any) -> None:
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_every_file_is_read_or_refused_in_words(kind, tmp_path):
-    seconds = fuzz_seconds() / len(WRITERS)
-    process = SERVER.Process(target=fuzz, args=(kind, fuzz_seed() * 10**9, seconds, tmp_path))
+    seconds = SECONDS / len(WRITERS)
+    process = SERVER.Process(target=fuzz, args=(kind, SEED * 10**9, seconds, tmp_path))
     process.start()
     process.join(seconds + 3 * HANGS)
     if process.is_alive():

@@ -23,7 +23,7 @@ from antidote_learn.training.checkpoint import SEAL, read_tensors, write_json, w
 from antidote_learn.training.engine import RunFailed
 from antidote_learn.training.interrupts import Interrupted
 from antidote_learn.training.progress import Silent
-from tests.fuzz.budget import fuzz_seconds, fuzz_seed
+from tests.fuzz.budget import SECONDS, SEED
 
 FEWEST = 60  # cases
 PATIENCE = 30  # seconds for one case
@@ -199,15 +199,15 @@ def outcome(act: Callable[[Path], None], folder: Path, what: str) -> Exception |
 
 
 def test_tampered_folders(originals, tmp_path, capsys):
-    end, done, told = time.monotonic() + fuzz_seconds(), 0, 0
+    end, done, told = time.monotonic() + SECONDS, 0, 0
     while done < FEWEST or time.monotonic() < end:
-        draw = random.Random(f"{fuzz_seed()} {done}")
+        draw = random.Random(f"{SEED} {done}")
         kind = draw.choice(sorted(ACTIONS))
         folder = tmp_path / "case" / kind
         shutil.copytree(originals / kind, folder)
         path = draw.choice(sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"))
         tamper, act = draw.choice(TAMPERING), draw.choice(ACTIONS[kind])
-        what = f"seed {fuzz_seed()}, case {done}: {tamper.__name__} {path.relative_to(folder)}, then {act.__name__}"
+        what = f"seed {SEED}, case {done}: {tamper.__name__} {path.relative_to(folder)}, then {act.__name__}"
         tamper(path, draw)
         error = outcome(act, folder, what)
         if tamper is forge and path.suffix == ".safetensors":
