@@ -85,6 +85,22 @@ def test_all_rows_alike_is_no_trouble():
     assert table["reason"].str.contains("identical to row").all()
 
 
+def test_labels_far_apart_cost_no_more_than_labels_side_by_side():
+    """Though there are more rows than classes in between would be."""
+    rng = np.random.default_rng(0)
+    given = rng.integers(0, 3, 3000)
+    features = rng.normal(size=(3000, 2)) + 5 * given[:, None]
+    near, far = (find_label_issues(labels, features=features) for labels in (given, given * 1250))
+    assert near["index"].tolist() == far["index"].tolist()
+    np.testing.assert_array_equal(near["label_quality"], far["label_quality"])
+
+
+@pytest.mark.parametrize("labels", [np.arange(5000), [f"id{i}" for i in range(5000)]])
+def test_identifiers_are_no_labels(labels):
+    with pytest.raises(ValueError, match="5000 different labels, .* identifiers"):
+        find_label_issues(labels, features=np.zeros((5000, 2)))
+
+
 def test_a_label_of_a_million_is_one_class_more():
     rng = np.random.default_rng(0)
     true = np.repeat([0, 7, 10**6], 200)

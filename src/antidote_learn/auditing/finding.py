@@ -19,6 +19,7 @@ from antidote_learn.data.tabular import as_inputs
 
 SUM_TOLERANCE = 1e-2
 MOST = np.iinfo(np.int32).max  # classes: their numbers are kept as int32
+MANY = 1000  # classes, from which on those that no row has are left out
 
 Integers = NDArray[np.int64]
 
@@ -59,7 +60,7 @@ def find_label_issues(
     if pred_probs is None and features is None:
         raise ValueError("give pred_probs (held-out probabilities), features, or both; received neither")
     given, classes = _numbered(labels, pred_probs)
-    if pred_probs is None and len(classes) > len(given):
+    if pred_probs is None and len(classes) > min(len(given), MANY):
         given, classes = _occurring(given, classes)
     said = [] if pred_probs is None else [_kept(pred_probs, given, len(classes))]
     return issues_of(given, classes, said, features, max_flagged=max_flagged, fdr=fdr)
@@ -96,6 +97,11 @@ def _occurring(given: Integers, classes: Sequence[Any]) -> tuple[Integers, tuple
     found, positions = np.unique(given, return_inverse=True)
     if len(found) < 2:
         raise ValueError(f"all labels are {classes[found[0]]!r}; at least two classes are needed")
+    if len(found) > max(len(given) / 4, MANY):
+        raise ValueError(
+            f"{len(given)} rows have {len(found)} different labels, fewer than 4 rows each: are they identifiers? "
+            "Give the class of each row"
+        )
     return positions.astype(np.int64), tuple(classes[k] for k in found.tolist())
 
 
