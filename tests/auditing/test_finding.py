@@ -97,7 +97,7 @@ def test_labels_far_apart_cost_no_more_than_labels_side_by_side():
 
 @pytest.mark.parametrize("labels", [np.arange(5000), [f"id{i}" for i in range(5000)]])
 def test_identifiers_are_no_labels(labels):
-    with pytest.raises(ValueError, match="5000 different labels, .* identifiers"):
+    with pytest.raises(ValueError, match=r"5000 different labels, .* identifiers"):
         find_label_issues(labels, features=np.zeros((5000, 2)))
 
 
