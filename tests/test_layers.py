@@ -41,9 +41,9 @@ DOOR_TAKES = {"__init__": {"_version"}, "__main__": {"cli"}, "functional": {"cor
 INSIDE = {
     "core": (
         "divergences", "arrays", "groups", "budgets", "points", "chi2", "solvers", "outcomes", "writing", "host",
-        "device", "weighing", "envelope", "fused", "relaxation", "conjugates", "rates", "beliefs", "losses.classes",
-        "losses.likelihood", "losses.bounded", "losses.asymmetric", "losses.contrast", "losses.__init__",
-        "losses.rowwise", "losses.closed", "losses.naming",
+        "device", "weighing", "envelope", "fused", "relaxation", "conjugates", "rates", "beliefs", "reuse",
+        "losses.classes", "losses.likelihood", "losses.bounded", "losses.asymmetric", "losses.contrast",
+        "losses.__init__", "losses.rowwise", "losses.closed", "losses.naming",
     ),
     "nn": ("distributed", "elements", "robust", "objective", "antidote", "accumulation", "dataset", "variants"),
 }  # fmt: skip
@@ -64,7 +64,7 @@ FOREIGN = {
     "models": NUMERICS,
     "methods": NUMERICS,
     "training": NUMERICS | {"pandas", "safetensors"},
-    "auditing": NUMERICS | TABLES,
+    "auditing": NUMERICS | TABLES | {"voyager"},
     "bench": NUMERICS | TABLES | {"matplotlib", "ray"},
     "estimators": NUMERICS | TABLES,
     "cli": {"rich", "typer"},
