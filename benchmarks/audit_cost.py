@@ -1,11 +1,11 @@
 """What an audit costs by the number of rows, and what its approximations for more than 50 000 of them change.
 
-    python benchmarks/audit_cost.py [audits] [neighbours]
+    python benchmarks/audit_cost.py [audits] [forms] [neighbours]
 
 Audits tables of ten columns with the defaults, each in a process of its own and on one thread: CPU seconds by stage,
 peak memory, files, and how well the wrong labels are ranked; some of them again with everything exact, or nothing. Then
-the recall of the nearest rows. Results go into benchmarks/audit_cost.json; those that are there already are not made
-again.
+one network by the data-set form, solved in every step and as it is by default; and the recall of the nearest rows.
+Results go into benchmarks/audit_cost.json; those that are there already are not made again.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 
-from antidote_learn import audit, inject
+from antidote_learn import DatasetAntidoteLoss, audit, inject, relax
 from antidote_learn.auditing import neighbours
 from antidote_learn.nn import dataset
 from antidote_learn.training.progress import Silent
@@ -39,11 +40,13 @@ AUDITS = [  # rows, seed, form
 ]
 LIMITS = {"approximate": 0, "exact": 10**9}  # rows up to which everything is exact; 50 000 by default
 FROM, TO = 50_000, 1_000_000  # rows between which the growth is fitted
+FORMS = [(60_000,), (100_000,)]
+EPOCHS, BATCH, RATE, TEST = 10, 128, 0.2, 20_000
+LOOK = 37  # steps between two looks at the weights
 SEARCHES = [  # rows, columns, kind
-    *((rows, 10, "gaussian") for rows in (60_000, 200_000, 1_000_000)),
-    *((60_000, 10, kind) for kind in ("clusters", "duplicates", "heavy tails")),
-    *((60_000, columns, "embeddings") for columns in (100, 384, 1280)),
-    (200_000, 384, "embeddings"),
+    *((60_000, 10, kind) for kind in ("gaussian", "clusters", "duplicates", "heavy tails")),
+    *((60_000, columns, "embeddings") for columns in (384, 1280)),
+    *((rows, 10, "gaussian") for rows in (200_000, 1_000_000)),
 ]
 ASKED = 500  # rows whose nearest ones are looked for exactly, too
 
@@ -94,6 +97,53 @@ def one_audit(rows: int, seed: int, form: str) -> dict[str, Any]:
     }
 
 
+def one_form(rows: int) -> dict[str, Any]:
+    """What it changes that solutions of the data-set form are used again: in a training, and in a step."""
+    inputs, labels, wrong = table(rows + TEST, 0)
+    clean = ~wrong[rows:]
+    test, truth = torch.from_numpy(inputs[rows:][clean]), torch.from_numpy(labels[rows:][clean])
+    found, scores = {}, []
+    for form in ("exact", "default"):
+        dataset.EXACT = LIMITS.get(form, 50_000)
+        start = time.process_time()
+        net, loss, step_errors = train_net(torch.from_numpy(inputs[:rows]), torch.from_numpy(labels[:rows]))
+        seconds = time.process_time() - start
+        with torch.no_grad():
+            accuracy = float((net.eval()(test).argmax(dim=1) == truth).float().mean())
+        whole = relax(loss.scores, loss.delta, kappa=loss.kappa, groups=loss.labels)
+        scores.append(whole.weights)
+        ranking = average_precision_score(wrong[:rows], loss.scores)
+        found[form] = {
+            "cpu_seconds": round(seconds, 1),
+            "temperature": round(float(whole.lam) + loss.kappa, 5),
+            "accuracy": round(accuracy, 4),
+            "average_precision_of_scores": round(float(ranking), 5),
+        }
+    found["weights_apart"] = round(float((scores[0] - scores[1]).abs().mean()), 5)
+    found["step_weights_apart"] = {"mean": round(float(np.mean(step_errors)), 5), "most": round(max(step_errors), 5)}
+    return found
+
+
+def train_net(inputs: torch.Tensor, labels: torch.Tensor) -> tuple[torch.nn.Module, DatasetAntidoteLoss, list[float]]:
+    """A perceptron, its loss, and how far the weights of steps are from those of a solve over the same memory."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(COLUMNS, 256), torch.nn.ReLU(), torch.nn.Linear(256, CLASSES))
+    loss, optimizer = DatasetAntidoteLoss(len(labels), noise_rate=RATE), torch.optim.SGD(net.parameters(), 0.1, 0.9)
+    batches = [part for _ in range(EPOCHS) for part in torch.randperm(len(labels)).split(BATCH)]
+    errors = []
+    for step, part in enumerate(batches):
+        loss.set_progress(step / len(batches))
+        optimizer.zero_grad()
+        loss(net(inputs[part]), labels[part], index=part).backward()
+        optimizer.step()
+        if step % LOOK == LOOK - 1:
+            budget = loss.delta * min(1.0, step / len(batches) / dataset.RAMP)
+            solved = relax(loss.scores, budget, kappa=loss.kappa, groups=loss.labels, base_weight=loss.measure)
+            exact = solved.weights[part] * float(loss.measure.mean())
+            errors.append(float((loss.last.weights - exact).abs().mean()))
+    return net, loss, errors
+
+
 def points(rows: int, columns: int, kind: str) -> np.ndarray:
     """Rows to find neighbours of."""
     rng = np.random.default_rng(0)
@@ -139,27 +189,33 @@ def growth(audits: list[dict[str, Any]]) -> float | None:
     return round(float(np.polyfit(*logs, 1)[0]), 3) if len(by_rows) > 1 else None
 
 
+PARTS = {  # what is made, by whom, and what its arguments are called
+    "audits": (AUDITS, one_audit, ("rows", "seed", "form")),
+    "forms": (FORMS, one_form, ("rows",)),
+    "neighbours": (SEARCHES, one_search, ("rows", "columns", "kind")),
+}
+
+
 def main() -> None:
     if sys.argv[1:2] == ["one"]:
         part, *arguments = json.loads(sys.argv[2])
-        print(json.dumps((one_audit if part == "audits" else one_search)(*arguments)))
+        print(json.dumps(PARTS[part][1](*arguments)))
         return
-    record = json.loads(RECORD.read_text()) if RECORD.exists() else {"audits": [], "neighbours": []}
-    wanted = sys.argv[1:] or ["audits", "neighbours"]
-    parts = {"audits": (AUDITS, ("rows", "seed", "form")), "neighbours": (SEARCHES, ("rows", "columns", "kind"))}
-    for part in wanted:
-        todo, names = parts[part]
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    for part in sys.argv[1:] or PARTS:
+        todo, _, names = PARTS[part]
+        rows = record.setdefault(part, [])
         for arguments in todo:
             about = dict(zip(names, arguments, strict=True))
-            if any(about.items() <= done.items() for done in record[part]):
+            if any(about.items() <= done.items() for done in rows):
                 continue
             command = [sys.executable, __file__, "one", json.dumps([part, *arguments])]
             environment = {**os.environ, "OMP_NUM_THREADS": "1"}
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
-            record[part].append({**about, **json.loads(done.stdout)})
+            rows.append({**about, **json.loads(done.stdout)})
             record["exponent"] = growth(record["audits"])
             RECORD.write_text(json.dumps(record, indent=1) + "\n")
-            print(json.dumps(record[part][-1]), flush=True)
+            print(json.dumps(rows[-1]), flush=True)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,10 @@ class DatasetAntidoteLoss(Objective):
     its mass, so that none is forgotten for another. There is no second forward pass, and a batch may be any part of the
     data: micro-batches are called one after the other. In ``eval()`` it is the plain mean and remembers nothing.
 
+    Up to 50 000 samples every batch solves the relaxation anew. With more of them, on a CPU, it is solved whenever a
+    32nd of the samples seen so far has passed; in between the last temperature and the normaliser of each class weigh
+    the new losses, and ``last`` tells of the batch at that temperature.
+
     Args:
         num_samples: How many samples the data set has.
         delta: The budget: how far, in divergence, the weights may move from uniform.
