@@ -42,6 +42,7 @@ INSIDE = {
     "core": (
         "divergences", "arrays", "groups", "budgets", "points", "chi2", "steps", "pivots", "solvers", "outcomes",
         "writing", "host", "device", "weighing", "envelope", "fused", "relaxation", "conjugates", "rates", "beliefs",
+        "reuse",
         "losses.classes", "losses.likelihood", "losses.bounded", "losses.asymmetric", "losses.contrast",
         "losses.__init__", "losses.rowwise", "losses.closed", "losses.naming",
     ),
@@ -64,7 +65,7 @@ FOREIGN = {
     "models": NUMERICS,
     "methods": NUMERICS,
     "training": NUMERICS | {"pandas", "safetensors"},
-    "auditing": NUMERICS | TABLES,
+    "auditing": NUMERICS | TABLES | {"voyager"},
     "bench": NUMERICS | TABLES | {"matplotlib", "ray"},
     "estimators": NUMERICS | TABLES,
     "cli": {"rich", "typer"},

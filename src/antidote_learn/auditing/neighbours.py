@@ -6,39 +6,109 @@ import hashlib
 from collections.abc import Callable, Iterable
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
+from voyager import Index, RecallError, Space
 
 from antidote_learn.core.beliefs import Beliefs
 
 NEAREST = 20
+EXACT_ROWS = 50_000  # up to which the nearest rows are exact, in O(N^2): some ten seconds
+LINKS = 16  # of a row in the graph of more rows; a library's default is 12
+CHOICE = 200  # rows that these are chosen from
+DEPTH = 100  # rows that a search in the graph keeps in sight; the recall that follows is in docs/speed.md
 QUERIES = 2048  # rows that look for their neighbours at a time
 SMOOTHING = 0.5  # votes, shared by all classes
 FAINTEST = 0.02  # of a vote: no neighbour is silent
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Search = Callable[[Integers], Integers]
+Told = Callable[[int, int], None]
 
 
-def nearest(features: NDArray[np.float32], told: Callable[[int, int], None] = lambda done, total: None) -> Integers:
+def nearest(features: NDArray[np.float32], told: Told = lambda done, total: None) -> Integers:
     """(N, m) the nearest other rows by Euclidean distance, m = min(20, N - 1).
+
+    Of more than 50 000 rows a few are missed, see docs/speed.md; the same ones in every call.
 
     Args:
         features: (N, D).
-        told: Called with (rows done, N).
+        told: Called with (rows done, N), in each of the passes over the rows: one, or two where there are many.
     """
     total = len(features)
     count = min(NEAREST, total - 1)
-    search = NearestNeighbors(n_neighbors=count + 1).fit(features)
+    is_small = total <= EXACT_ROWS
+    look = _exact_search(features, count + 1) if is_small else _graph_search(features, count + 1, told)
     found = np.empty((total, count), dtype=np.int64)
     for start in range(0, total, QUERIES):
         rows = np.arange(start, min(start + QUERIES, total))
-        around = search.kneighbors(features[rows], return_distance=False)
+        around = look(rows)
         own = around == rows[:, None]
         own[~own.any(axis=1), -1] = True  # so many duplicates that the row itself is not among them
         found[rows] = around[~own].reshape(len(rows), count)
         told(len(rows) + start, total)
     return found
+
+
+def _exact_search(features: NDArray[np.float32], count: int) -> Search:
+    """(rows) -> (B, count) the nearest ones, themselves included."""
+    search = NearestNeighbors(n_neighbors=count).fit(features)
+    return lambda rows: np.asarray(search.kneighbors(features[rows], return_distance=False))
+
+
+def _graph_search(features: NDArray[np.float32], count: int, told: Told) -> Search:
+    """The same by a graph (HNSW) of the different rows, which finds nearly all in O(log N) for each.
+
+    One thread links the rows, so that their number does not matter. It links them in a random order, which is always
+    the same: in data that are sorted by class, clusters would be left without links to others.
+    """
+    same = identical([features])
+    members, sizes = np.argsort(same, kind="stable"), np.bincount(same)
+    starts = np.cumsum(sizes) - sizes
+    distinct = features[members[starts]]
+    graph = _graph(distinct, told)
+    wanted = min(count, len(distinct))
+
+    def look(rows: Integers) -> Integers:
+        asked = features[rows]
+        try:
+            near = graph.query(asked, wanted, num_threads=torch.get_num_threads(), query_ef=DEPTH)[0].astype(np.int64)
+        except RecallError:  # the graph has a part of fewer rows that nothing leads out of
+            near = NearestNeighbors(n_neighbors=wanted).fit(distinct).kneighbors(asked, return_distance=False)
+        return members[_first_members(near, sizes, starts, count)]
+
+    return look
+
+
+def _graph(points: NDArray[np.float32], told: Told) -> Index:
+    """The graph of points, whose numbers are its names."""
+    total = len(points)
+    graph = Index(Space.Euclidean, points.shape[1], LINKS, CHOICE, random_seed=1, max_elements=total)
+    order = np.random.default_rng(0).permutation(total)
+    for start in range(0, total, QUERIES):
+        rows = order[start : start + QUERIES]
+        graph.add_items(points[rows], rows, num_threads=1)
+        told(len(rows) + start, total)
+    return graph
+
+
+def _first_members(near: Integers, sizes: Integers, starts: Integers, count: int) -> Integers:
+    """(B, count) places of the first members of groups (B, k), the first group first.
+
+    Args:
+        near: (B, k) groups, of no fewer than ``count`` members together.
+        sizes: (G,) how many members each has.
+        starts: (G,) the place of its first.
+        count: How many are wanted.
+    """
+    ends = np.cumsum(sizes[near], axis=1)
+    wanted = np.arange(count)
+    which = (ends[:, None, :] <= wanted[:, None]).sum(axis=2)
+    group = np.take_along_axis(near, which, axis=1)
+    places: Integers = starts[group] + wanted - (np.take_along_axis(ends, which, axis=1) - sizes[group])
+    return places
 
 
 def votes(around: Integers, labels: Integers, weights: Floats, count: int) -> Floats:

@@ -12,6 +12,7 @@ from antidote_learn._types import PerSampleLoss, Relaxed
 from antidote_learn.core.divergences import KL
 from antidote_learn.core.envelope import attach, envelope
 from antidote_learn.core.groups import ranks
+from antidote_learn.core.reuse import KeptSolution, kept_solution
 from antidote_learn.core.weighing import empty, weigh
 from antidote_learn.nn.distributed import ProcessGroup, active_group, gather_rows, widest
 from antidote_learn.nn.elements import TINY, Elements, nothing, readable, reduced
@@ -20,6 +21,8 @@ from antidote_learn.nn.objective import Objective, one_budget
 KEPT = 0.5  # of a sample's average when its next loss comes
 MOST_SAMPLES = 2**40
 RAMP = 0.1  # of the training, over which the budget grows to its full size
+EXACT = 50_000  # samples up to which every batch solves anew: O(N) a step, which more of them could not afford
+SOLVES = 32  # while as many samples pass as were seen, where there are more: t moves by some 1 % in between
 
 
 class DatasetAntidoteLoss(Objective):
@@ -29,6 +32,10 @@ class DatasetAntidoteLoss(Objective):
     seen so far: loss = mean of w_i L_i over the batch, w_i not renormalised in it. By default every given class keeps
     its mass, so that none is forgotten for another. There is no second forward pass, and a batch may be any part of the
     data: micro-batches are called one after the other. In ``eval()`` it is the plain mean and remembers nothing.
+
+    Up to 50 000 samples every batch solves the relaxation anew. With more of them, on a CPU, it is solved whenever a
+    32nd of the samples seen so far has passed; in between the last temperature and the normaliser of each class weigh
+    the new losses, and ``last`` tells of the batch at that temperature.
 
     Args:
         num_samples: How many samples the data set has.
@@ -102,7 +109,8 @@ class DatasetAntidoteLoss(Objective):
         self.register_buffer("visits", torch.zeros(num_samples, dtype=torch.int32))
         self.register_buffer("measure", torch.zeros(num_samples))
         self.register_buffer("labels", torch.zeros(num_samples, dtype=torch.int64))
-        self._progress, self._temperature = 1.0, 0.0
+        self._progress, self._temperature, self._left = 1.0, 0.0, 0
+        self._kept: KeptSolution | None = None
 
     def set_progress(self, progress: float) -> None:
         """Says what fraction of the training is done: over the first tenth the budget grows to its full size.
@@ -152,16 +160,30 @@ class DatasetAntidoteLoss(Objective):
 
     @torch.no_grad()
     def _weighed(self, rows: Tensor) -> tuple[Relaxed, Tensor]:
-        """The relaxation over all samples seen, these among them; and dQ/dP of each of these, 1 on average over all."""
+        """The relaxation over all samples seen, these among them; and dQ/dP of each of these, 1 on average over all.
+
+        It is solved anew, or the last solution is used again.
+        """
         index = rows[:, 0].long()
         self._take(index, *rows[:, 1:].unbind(1))
-        budget = self.delta * min(1.0, self._progress / RAMP)
-        measure = self.measure.clone()  # what is looked at later must not change with the next batch
+        if self._kept is not None and self._left >= len(rows) and readable(self.scores):
+            self._left -= len(rows)
+            ratio = self._kept.ratio(self.scores[index], self.labels[index])
+            whole = self._kept.relaxed(ratio, rows[:, 2])
+        else:
+            measure = self.measure.clone()  # what is looked at later must not change with the next batch
+            whole = self._solved(measure)
+            ratio = whole.weights[index] * (measure.sum() / self.num_samples / measure[index])
+        unknown = (rows[:, 2] > 0).to(rows)  # nothing but losses that are not finite, on a device: seen in the value
+        return whole, torch.where(self.measure[index] > 0, ratio.to(rows), unknown)
+
+    def _solved(self, measure: Tensor) -> Relaxed:
+        """The relaxation over all samples seen; of many samples it is kept, for those that come next."""
         solved = weigh(
             self.scores,
             KL,
             self.kappa,
-            delta=budget,
+            delta=self.delta * min(1.0, self._progress / RAMP),
             measure=measure,
             groups=self.labels if self.class_fair else None,
             warm=self._temperature or None,
@@ -169,11 +191,11 @@ class DatasetAntidoteLoss(Objective):
         whole = attach(self.scores, solved)
         lam = whole.raw["lam"]
         self._temperature = lam + self.kappa if isinstance(lam, float) and lam < float("inf") else 0.0
-        own, mean = measure[index], measure.sum() / self.num_samples
-        unknown = (rows[:, 2] > 0).to(
-            own.dtype
-        )  # nothing but losses that are not finite, on a device: seen in the value
-        return whole, torch.where(own > 0, whole.weights[index] * (mean / own), unknown).to(rows.dtype)
+        self._kept = None
+        if self.num_samples > EXACT and readable(self.scores):
+            self._kept = kept_solution(whole, self.scores, measure, self.labels, self.kappa)
+            self._left = int((measure > 0).sum()) // SOLVES
+        return whole
 
     def _take(self, index: Tensor, losses: Tensor, mass: Tensor, labels: Tensor) -> None:
         """Takes losses into the averages; a sample that occurs several times counts once, with their mean.
@@ -203,12 +225,15 @@ class DatasetAntidoteLoss(Objective):
         self.labels[index] = torch.where(seen, label.round().long(), self.labels[index])
 
     def get_extra_state(self) -> Tensor:
-        """How far the training is and the last temperature, from which the next search starts."""
-        return torch.tensor([self._progress, self._temperature], dtype=torch.float64)
+        """How far the training is, the last temperature, and the solution that is used again."""
+        kept = [] if self._kept is None else [self._left, *self._kept.numbers()]
+        return torch.tensor([self._progress, self._temperature, *kept], dtype=torch.float64)
 
     def set_extra_state(self, state: Tensor) -> None:
         """Puts `get_extra_state` back."""
-        self._progress, self._temperature = state.tolist()
+        self._progress, self._temperature, *kept = state.tolist()
+        self._left = int(kept[0]) if kept else 0
+        self._kept = KeptSolution.from_numbers(kept[1:]) if kept else None
 
     def extra_repr(self) -> str:
         """What `print` shows."""
