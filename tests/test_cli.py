@@ -175,7 +175,7 @@ BAD = {
     "unknown data": (["digit"], "accepted: a built-in name"),
     "a missing file": (["nowhere.csv"], "nowhere.csv"),
     "another kind of file": (["data.xlsx"], ".parquet"),
-    "unknown method": (["digits", "--method", "antidot"], "accepted: antidote, antidote-dataset, ce"),
+    "unknown method": (["digits", "--method", "antidot"], "accepted: antidote, antidote-dataset, antidote-lagged"),
     "unknown parameter": (["digits", "--method", "antidote:kapa=1"], "kappa=..."),
     "unknown divergence": (["digits", "--method", "antidote:divergence=tv"], "chi2"),
     "unknown noise": (["digits", "--noise", "symetric:0.4"], "symmetric"),

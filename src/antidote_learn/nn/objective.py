@@ -28,7 +28,7 @@ ADVICE = {
 }
 
 
-class Objective(nn.Module):
+class RelaxingLoss(nn.Module):
     """A module over the base loss of every element, with the keywords of torch's cross-entropy."""
 
     weight: Tensor | None
@@ -63,6 +63,13 @@ class Objective(nn.Module):
     def last(self) -> Relaxed | None:
         """The solution of the last call in training mode: weights of the flattened elements and the rest, detached."""
         return None if self._last is None else self._last.detach()
+
+    def figures(self) -> dict[str, Any]:
+        """The temperature t = lam + kappa and the share that was forgotten, of all that was relaxed together."""
+        solved = self.last
+        assert solved is not None  # the loss was just called
+        whole = solved.scope or solved
+        return {"temperature": whole.raw["lam"] + self.kappa, "forgotten": whole.forgotten}
 
     def elements(self, input: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Elements:
         """The base loss of every element and the reference measure, outside autocast, in at least float32."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from antidote_learn.registry import (
     MethodSpec,
     Protocol,
     check_method,
-    parse_method,
+    method_of,
     protocols,
     resolved,
     with_budget,
@@ -46,7 +46,7 @@ class Request:
     """The arguments of `train`, which explains them."""
 
     data: str | Path | Arrays | Sequence[Any]
-    method: str | None = None
+    method: Any = None
     labels: str | Path | None = None
     noise_rate: float | str | None = "auto"
     delta: float | None = None
@@ -188,8 +188,9 @@ def _method(asked: Request, *, soft: bool) -> MethodSpec:
     name = asked.method or ("ce" if soft else "antidote" if asked.labels is None else UNSURE)
     data = str(asked.data) if isinstance(asked.data, (str, Path)) else ""
     rate = None if asked.noise_rate == "auto" else asked.noise_rate
+    given = resolved(name, data=data, noise=asked.noise) if isinstance(name, str) else name
     method = with_budget(
-        parse_method(resolved(name, data=data, noise=asked.noise)),
+        method_of(given),
         {"noise_rate": rate, "delta": asked.delta, "penalty": asked.penalty},
     )
     check_method(method)
@@ -252,7 +253,7 @@ def _schedule_epochs(protocol: str, schedule: str | None, settings: Protocol) ->
 def _with_injected(method: MethodSpec, noise: Any) -> MethodSpec:
     if method.parameters.get("noise_rate") != "injected":
         return method
-    return MethodSpec(method.name, {**method.parameters, "noise_rate": noise.rate})
+    return replace(method, parameters={**method.parameters, "noise_rate": noise.rate})
 
 
 def _default_folder(spec: Spec) -> Path:
