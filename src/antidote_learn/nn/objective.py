@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from antidote_learn._checks import check_number
+from antidote_learn._checks import check_number, check_penalty
 from antidote_learn._types import PerSampleLoss, Relaxed
 from antidote_learn.core.budgets import delta_from_rate, require_forgetting
 from antidote_learn.core.divergences import Divergence
@@ -117,7 +117,7 @@ def one_budget(f: Divergence, **given: float | None) -> tuple[float | None, floa
         return delta_from_rate(rate, f), None
     if name == "penalty":
         require_forgetting(f)
-        return None, check_number("penalty", value, 0.0, open_end=True)
+        return None, check_penalty(value)
     return check_number("delta", value, 0.0), None
 
 

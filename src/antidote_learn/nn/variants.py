@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from antidote_learn._checks import check_number
+from antidote_learn._checks import check_number, check_penalty
 from antidote_learn._types import PerSampleLoss, Relaxed, Visit
 from antidote_learn.core.budgets import budget_of, penalty_value, require_forgetting
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
@@ -209,7 +209,7 @@ class LearnedBudget(_Variant):
         """r_max is the sigmoid of the parameter ``logit``."""
         super().__init__(kappa, divergence, base_loss)
         require_forgetting(self.divergence)
-        self.penalty = check_number("penalty", penalty, 0.0, open_end=True)
+        self.penalty = check_penalty(penalty)
         if not 0.0 < start < 1.0:
             raise ValueError(f"start must be in (0, 1), got {start!r}")
         self.logit = nn.Parameter(torch.logit(torch.tensor(start)))

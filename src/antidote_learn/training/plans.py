@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from antidote_learn._checks import check_whole
 from antidote_learn._types import Arrays
 from antidote_learn.data.noise import parse_noise
 from antidote_learn.data.opening import check_out, open_data
@@ -31,7 +32,7 @@ from antidote_learn.training.job import Job
 from antidote_learn.training.loop import Settings
 from antidote_learn.training.posterior import SURE, Posterior, audited, relabelled
 from antidote_learn.training.progress import Reporter, Silent
-from antidote_learn.training.protocols import check_seeds, chosen_protocol, whole_number
+from antidote_learn.training.protocols import check_seeds, chosen_protocol
 from antidote_learn.training.specs import Spec, shared
 
 SMALLEST_BATCH = 16
@@ -159,10 +160,10 @@ def _check_options(asked: Request) -> None:
     if asked.precision not in PRECISIONS:
         raise ValueError(f"unknown precision {asked.precision!r}; accepted: {', '.join(PRECISIONS)}")
     if asked.subset is not None:
-        whole_number("subset", asked.subset, most=MOST_ROWS)
-    whole_number("workers", asked.workers, least=0, most=MOST_WORKERS)
-    whole_number("devices", asked.devices, most=max(8, os.cpu_count() or 1, torch.cuda.device_count()))
-    whole_number("nodes", asked.nodes, most=MOST_NODES)
+        check_whole("subset", asked.subset, 1, MOST_ROWS)
+    check_whole("workers", asked.workers, 0, MOST_WORKERS)
+    check_whole("devices", asked.devices, 1, max(8, os.cpu_count() or 1, torch.cuda.device_count()))
+    check_whole("nodes", asked.nodes, 1, MOST_NODES)
 
 
 def _noise_seed(asked: Request) -> int:
