@@ -441,8 +441,8 @@ _ROW = {"delta": "rebuild a row of the paper"}
 
 VARIANTS = {
     "LaggedLambda": Entry(
-        "(delta, *, kappa=0.05, base_loss='ce')",
-        {**_ROW, "kappa": _COMMON_NEEDS["kappa"], "base_loss": _BASE_LOSS},
+        "(delta, *, kappa=0.05, base_loss='ce', start=0.1)",
+        {**_ROW, "kappa": _COMMON_NEEDS["kappa"], "base_loss": _BASE_LOSS, "start": "rebuild the WebVision row"},
     ),
     "GradientLambda": Entry(f"(delta, *, {_COMMON})", {**_ROW, **_COMMON_NEEDS}),
     "LearnedBudget": Entry(
