@@ -426,9 +426,12 @@ FUNCTIONAL = {
             "logitclip": "clip=1.0, mode='paper'",
             "ls": "rate=0.1",
             "mae": "",
+            "mse": "",
             "nce": "",
             "nfl": "gamma=0.5, detach=False",
             "nlnl": "draws=1, generator=None",
+            "nnce": "floor=1e-08",
+            "nnfl": "gamma=0.5, floor=1e-08, detach=False",
             "rce": "floor=0.0001",
             "sce": "alpha=0.1, beta=1.0, floor=0.0001",
         }.items()
