@@ -1,11 +1,16 @@
 """What published generators of noise do, written again from their descriptions, and which of ours is the same."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from antidote_learn import inject
+from antidote_learn.data import noise
 from antidote_learn.data.maps import MAPS
 
+PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
 BALANCED = np.repeat(np.arange(10), 500)
 UNEQUAL = np.repeat(np.arange(10), np.arange(100, 1100, 100))
 MNIST = np.repeat(np.arange(10), [592, 674, 596, 613, 584, 542, 592, 627, 585, 595])  # a tenth of its classes
@@ -76,3 +81,21 @@ def test_the_symmetric_noise_of_apl_is_ours_for_equal_classes_alone(labels, same
     ours = moved(inject(labels, "symmetric:0.2", seed=1)).sum(1)
     assert np.array_equal(ours, apl) == same
     np.testing.assert_allclose(ours, 0.2 * np.bincount(labels), atol=1.0)
+
+
+ROWS = {
+    'eps-softmax, "method2"': ["symmetric:R:count=exact-pairs", "asymmetric:R:count=exact-pairs"],
+    'eps-softmax ("method1") on MNIST': ["symmetric:R:count=iid", "asymmetric:R:count=iid"],
+    "LogitClip, symmetric": ["symmetric:R:count=exact-all"],
+}
+
+
+def test_the_table_of_published_noises_says_so():
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]*) \|$", PAGE.partition("| published code |")[2], re.MULTILINE))
+    for code, specs in ROWS.items():
+        assert re.findall(r"`(.*?)`", rows[code]) == specs
+        for spec in specs:
+            assert f"``{spec}``" in noise.__doc__
+            noise.parse_noise(spec.replace("R", "0.4"))
+    apl = next(spec for code, spec in rows.items() if code.startswith("APL, ALFs, NLNL"))
+    assert apl == "`symmetric:R`, where the classes are equally large"

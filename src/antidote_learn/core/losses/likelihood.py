@@ -172,4 +172,4 @@ def nnfl(input: Tensor, target: Tensor, *, gamma: float = 0.5, floor: float = 1e
 
 def highest_focal(gamma: float, floor: float) -> float:
     """The focal loss of the least probability."""
-    return -((1.0 - floor) ** gamma) * math.log(floor)
+    return -math.pow(1.0 - floor, gamma) * math.log(floor)
