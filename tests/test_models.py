@@ -21,10 +21,14 @@ SHAPES = {
     "cnn-mnist": (1, 28, 28),
     "resnet34": (3, 16, 16),
     "preact-resnet18": (3, 16, 16),
+    "preact-resnet18-dividemix": (3, 16, 16),
     "resnet50": (3, 64, 64),
     "mlp": (64,),
 }
-FEATURES = {"cnn8": 256, "cnn-mnist": 128, "resnet34": 512, "preact-resnet18": 512, "resnet50": 2048, "mlp": 256}
+FEATURES = {
+    "cnn8": 256, "cnn-mnist": 128, "resnet34": 512, "preact-resnet18": 512, "preact-resnet18-dividemix": 512,
+    "resnet50": 2048, "mlp": 256,
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -169,6 +173,51 @@ def test_the_stem_of_resnet50_written_out():
     stem, x = disturbed(resnet50).features[:4], inputs(2, 3, 33, 40).double()
     expected = F.relu(norm(F.conv2d(x, stem[0].weight, stride=2, padding=3), stem[1]))
     torch.testing.assert_close(stem(x), F.max_pool2d(expected, 3, stride=2, padding=1))
+
+
+def by_pixels(x: Tensor, weight: Tensor, stride: int) -> Tensor:
+    """A convolution as a sum over the pixels of its kernel."""
+    side = weight.shape[-1]
+    x = F.pad(x, [side // 2] * 4)
+    height, width = ((n - side) // stride + 1 for n in x.shape[2:])
+    result = torch.zeros(len(x), len(weight), height, width, dtype=x.dtype)
+    for i in range(side):
+        for j in range(side):
+            seen = x[:, :, i : i + stride * height : stride, j : j + stride * width : stride]
+            result += torch.einsum("nchw,oc->nohw", seen, weight[:, :, i, j])
+    return result
+
+
+def by_hand(state: dict[str, Tensor], x: Tensor, *, activated: bool) -> Tensor:
+    """The logits of a PreAct ResNet-18 from its weights alone; ``activated``: identities start behind the ReLU."""
+
+    def relu_norm(x: Tensor, key: str) -> Tensor:
+        mean, var, a, b = (state[f"{key}.{name}"] for name in ("running_mean", "running_var", "weight", "bias"))
+        return (((x - mean[:, None, None]) / (var[:, None, None] + 1e-5).sqrt()) * a[:, None, None]
+                + b[:, None, None]).clamp(min=0)  # fmt: skip
+
+    x = relu_norm(by_pixels(x, state["features.0.weight"], 1), "features.1")
+    for number in range(8):
+        key = f"features.{3 + number}"
+        stride = 2 if number in (2, 4, 6) else 1
+        a = relu_norm(x, f"{key}.activation.0")
+        inner = relu_norm(by_pixels(a, state[f"{key}.body.0.weight"], stride), f"{key}.body.1")
+        kept = a if activated else x
+        if stride == 2:
+            kept = by_pixels(a, state[f"{key}.shortcut.weight"], 2)
+        x = by_pixels(inner, state[f"{key}.body.3.weight"], 1) + kept
+    return x.mean((2, 3)) @ state["head.weight"].T + state["head.bias"]
+
+
+@pytest.mark.parametrize(("name", "activated"), [("preact-resnet18", False), ("preact-resnet18-dividemix", True)])
+def test_a_preact_resnet18_computed_from_its_weights_alone(name, activated):
+    network = build(name).double()
+    for step in range(3):  # so that the running means are not 0
+        network(inputs(8, 3, 12, 12, seed=step).double() + 0.3)
+    network.eval()
+    x = inputs(2, 3, 12, 12, seed=9).double()
+    torch.testing.assert_close(network(x), by_hand(network.state_dict(), x, activated=activated))
+    assert not torch.allclose(network(x), by_hand(network.state_dict(), x, activated=not activated), rtol=0.01)
 
 
 def test_nothing_follows_the_last_preactivated_block():
@@ -352,7 +401,9 @@ def test_parameters_follow_the_name():
 
 
 def test_the_table_is_complete():
-    assert list(MODELS) == ["cnn8", "cnn-mnist", "resnet34", "preact-resnet18", "resnet50", "mlp"]
+    assert list(MODELS) == [
+        "cnn8", "cnn-mnist", "resnet34", "preact-resnet18", "preact-resnet18-dividemix", "resnet50", "mlp",
+    ]  # fmt: skip
     for entry in MODELS.values():
         assert entry.description
         assert "\n" not in entry.description

@@ -445,9 +445,12 @@ FUNCTIONAL = {
             "logitclip": "clip=1.0, mode='paper'",
             "ls": "rate=0.1",
             "mae": "",
+            "mse": "",
             "nce": "",
             "nfl": "gamma=0.5, detach=False",
             "nlnl": "draws=1, generator=None",
+            "nnce": "floor=1e-08",
+            "nnfl": "gamma=0.5, floor=1e-08, detach=False",
             "rce": "floor=0.0001",
             "sce": "alpha=0.1, beta=1.0, floor=0.0001",
         }.items()
@@ -460,8 +463,8 @@ _ROW = {"delta": "rebuild a row of the paper"}
 
 VARIANTS = {
     "LaggedLambda": Entry(
-        "(delta, *, kappa=0.05, base_loss='ce')",
-        {**_ROW, "kappa": _COMMON_NEEDS["kappa"], "base_loss": _BASE_LOSS},
+        "(delta, *, kappa=0.05, base_loss='ce', start=0.1)",
+        {**_ROW, "kappa": _COMMON_NEEDS["kappa"], "base_loss": _BASE_LOSS, "start": "rebuild the WebVision row"},
     ),
     "GradientLambda": Entry(f"(delta, *, {_COMMON})", {**_ROW, **_COMMON_NEEDS}),
     "LearnedBudget": Entry(

@@ -259,6 +259,11 @@ def test_numbers_of_the_published_protocols():
     }
 
 
+def test_a_protocol_says_where_the_released_code_differs_from_the_paper():
+    assert "0.97 every 5 epochs" in protocols()["webv-antidote"].about
+    assert "0.05" in protocols()["c100-antidote"].about
+
+
 def test_normalisation_of_the_published_protocols():
     """Read by hand from their code: means in thousandths, deviations likewise."""
     rounded = {

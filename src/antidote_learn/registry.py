@@ -24,7 +24,7 @@ from antidote_learn.methods.one_network import OneNetwork
 from antidote_learn.methods.parameters import Recipe, check_recipe, parameters_of
 from antidote_learn.nn.mean import MeanLoss
 from antidote_learn.nn.robust import RobustLoss
-from antidote_learn.presets import preset, read
+from antidote_learn.presets import Case, base_data, preset, read
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,13 +47,20 @@ ALIASES = {
     "CE": "ce",
     "FL": "preset:FL",
     "MAE": "mae",
+    "MSE": "mse",
     "GCE": "preset:GCE",
     "RCE": "rce",
     "SCE": "preset:SCE",
     "NCE": "nce",
+    "NFL": "nfl:gamma=0.5:detach=true",
+    "NNCE": "nnce",
+    "NNFL": "nnfl:gamma=0.5:detach=true",
     "NCEandMAE": "preset:NCE+MAE",
     "NCEandRCE": "preset:NCE+RCE",
     "NFLandRCE": "preset:NFL+RCE",
+    "NFLandMAE": "nfl:gamma=0.5:detach=true+0.5*mae",
+    "NCEandNNCE": "preset:NCE+NNCE",
+    "NFLandNNFL": "preset:NFL+NNFL",
     "NCEandAUL": "preset:NCE+AUL",
     "NCEandAGCE": "preset:NCE+AGCE",
     "NCEandAEL": "preset:NCE+AEL",
@@ -68,6 +75,8 @@ ALIASES = {
     "EFLandMAE": "preset:FL_eps+MAE",
     "NLNL": "preset:NLNL",
     "antidote_kl_bisec": "antidote",
+    "antidote_kl": "antidote",  # the same objective, whose multiplier the released code learns by gradient ascent
+    "antidote_alpha": "antidote:divergence=[alpha:2]",  # likewise; 2 is the released default
 }
 
 
@@ -177,8 +186,25 @@ def resolved(text: str, *, data: str = "cifar10", noise: str = "symmetric") -> s
     """
     if not isinstance(text, str):
         raise ValueError(f"a loss or method is named by a string such as 'gce:q=0.7', got {text!r}")
+    case = _preset_case(text, data, noise)
+    return ALIASES.get(text.strip(), text.strip()) if case is None else case.loss
+
+
+def stand_in_note(text: str, *, data: str, noise: str) -> str:
+    """A sentence where ``preset:ROW`` has nothing published for the data or noise at hand; else "".
+
+    Example:
+        >>> stand_in_note("preset:GCE", data="cifar10", noise="symmetric:0.4")
+        ''
+    """
+    case = _preset_case(text, data, noise)
+    return "" if case is None else case.note
+
+
+def _preset_case(text: str, data: str, noise: str) -> Case | None:
+    """The preset that the text names, if it does."""
     text = ALIASES.get(text.strip(), text.strip())
-    return preset(text.removeprefix("preset:"), data=data, noise=noise).loss if text.startswith("preset:") else text
+    return preset(text.removeprefix("preset:"), data=data, noise=noise) if text.startswith("preset:") else None
 
 
 def parse_method(text: str) -> MethodSpec:
@@ -314,5 +340,4 @@ DATA_PROTOCOLS = {
 
 def default_protocol(data: str, shape: tuple[int, ...]) -> str:
     """The protocol of a data set, by its name (``cifar10n-worse`` is CIFAR-10) or by the kind of its samples."""
-    base = re.sub(r"^(cifar100?)n.*", r"\1", data)
-    return DATA_PROTOCOLS.get(base) or ("images" if len(shape) == 3 else "features")
+    return DATA_PROTOCOLS.get(base_data(data)) or ("images" if len(shape) == 3 else "features")

@@ -17,8 +17,9 @@ PARAMETERS = [
     "sce:alpha=6:beta=0.1", "nfl:gamma=3", "nfl:detach=true", "aul:a=3:q=0.1", "ael:a=1.5", "agce:a=0.6:q=0.6",
     "ldr-kl:temperature=1:margin=2", "logitclip:clip=2.5:mode=reference", "eps-ce:m=100:floor=1e-5",
     "eps-focal:m=10:gamma=1", "eps-focal:detach=true", "nlnl:draws=5",
+    "nnce:floor=0.001", "nnfl:gamma=3:floor=0.001", "nnfl:detach=true",
 ]  # fmt: skip
-SUMS = ["nce+0.5*mae", "0.01*eps-ce:m=1e5+5*mae", "nfl:gamma=0.5+rce", "2*nlnl+ldr-kl+0.1*nce+gce"]
+SUMS = ["nce+0.5*mae", "0.01*eps-ce:m=1e5+5*mae", "nfl:gamma=0.5+rce", "2*nlnl+ldr-kl+0.1*nce+gce", "5*nce+5*nnce"]
 each_loss = pytest.mark.parametrize("name", [*LOSSES, *PARAMETERS, *SUMS])
 
 

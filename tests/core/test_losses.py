@@ -59,6 +59,8 @@ OTHERS = {
     "eps-ce": "eps-ce:m=100:floor=1e-5",
     "eps-focal": "eps-focal:m=10:gamma=1",
     "nlnl": "nlnl:draws=5",
+    "nnce": "nnce:floor=0.001",
+    "nnfl": "nnfl:gamma=2:floor=0.001",
 }
 SPECS = [*LOSSES, *OTHERS.values()]
 each_loss = pytest.mark.parametrize("spec", SPECS)
@@ -83,12 +85,17 @@ def written_again(name: str, z: np.ndarray, y: int, **given: float) -> float:
         f = f / f.mean()
         margin = given["margin"] * (np.arange(k) != y)
         return float(given["temperature"] * np.log(np.mean(np.exp((margin + f - f[y]) / given["temperature"]))))
+    if name in ("nnce", "nnfl"):
+        floored = [max(float(x), given["floor"]) for x in (*p, given["floor"])]
+        *terms, most = (-((1 - x) ** given.get("gamma", 0.0)) * math.log(x) for x in floored)
+        return 1 - (most - terms[y]) / sum(most - term for term in terms)
     focal = (1 - p) ** given.get("gamma", 0.0) * -logs
     formulas = {
         "ce": lambda: -logs[y],
         "ls": lambda: -(1 - given["rate"]) * logs[y] - given["rate"] * logs.mean(),
         "focal": lambda: focal[y],
         "mae": lambda: np.abs(np.eye(k)[y] - p).sum(),
+        "mse": lambda: np.mean((p - np.eye(k)[y]) ** 2),
         "gce": lambda: (1 - own ** given["q"]) / given["q"],
         "rce": lambda: -np.sum(p * np.log(np.clip(np.eye(k)[y], given["floor"], 1))),
         "sce": lambda: -given["alpha"] * logs[y] + given["beta"] * written_again("rce", z, y, floor=given["floor"]),
@@ -269,6 +276,7 @@ LIMITS = [
     ("gce:q=1", "0.5*mae", 1e-12),
     ("focal:gamma=0", "ce", 1e-12),
     ("nfl:gamma=0", "nce", 1e-12),
+    ("nnfl:gamma=0", "nnce", 1e-12),
     ("ls:rate=0", "ce", 1e-12),
     ("aul:a=3:q=1", "0.5*mae", 1e-12),
     ("agce:a=3:q=1", "0.5*mae", 1e-12),
@@ -327,7 +335,7 @@ def test_a_detached_factor_only_scales_the_gradient_of_cross_entropy(gamma):
     torch.testing.assert_close(held, plain * factor.detach())
 
 
-@pytest.mark.parametrize("spec", ["nfl", "eps-focal:m=10"])
+@pytest.mark.parametrize("spec", ["nfl", "nnfl", "eps-focal:m=10"])
 def test_detached_factors_change_the_gradient_and_not_the_value(spec):
     z, y = random_logits(30, 6)
     z.requires_grad_()

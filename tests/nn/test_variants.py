@@ -68,10 +68,39 @@ def test_lagged_lambda_keeps_its_multiplier_in_the_state():
     assert not list(loss.parameters())
 
 
-def test_lagged_lambda_survives_a_batch_without_a_finite_multiplier():
-    loss = LaggedLambda(0.0, kappa=KAPPA)  # lam is infinite without a budget
-    loss.relax(LOSSES)
+@pytest.mark.parametrize("kappa", [0.0, KAPPA])
+def test_lagged_lambda_without_a_budget_is_the_mean(kappa):
+    loss = LaggedLambda(0.0, kappa=kappa)  # the exact multiplier is infinite
+    for batch in (LOSSES, OTHERS, LOSSES):
+        assert loss.relax(batch).item() == pytest.approx(batch.mean().item(), rel=1e-15)
+        torch.testing.assert_close(gradient(loss.relax, batch), torch.full_like(batch, 1 / len(batch)))
+
+
+def test_lagged_lambda_without_a_soft_penalty():
+    loss = LaggedLambda(DELTA, kappa=0.0)
+    assert loss.relax(LOSSES).item() == pytest.approx(g_kl(LOSSES, 0.1, kappa=0.0), rel=1e-12)
+    lam = float(relax(LOSSES, DELTA).lam)
+    assert loss.relax(OTHERS).item() == pytest.approx(g_kl(OTHERS, lam, kappa=0.0), rel=1e-12)
+
+
+def test_lagged_lambda_at_temperature_0_is_the_smallest_loss():
+    loss = LaggedLambda(DELTA, kappa=0.0)
+    loss.relax(torch.tensor([2.0, 2.0, 2.0], dtype=torch.float64))  # equal losses leave lam = 0
+    assert loss.lam.item() == 0.0
+    tied = torch.tensor([0.3, 1.0, 0.3, 2.0], dtype=torch.float64, requires_grad=True)
+    value = loss.relax(tied)
+    assert value.item() == pytest.approx(0.3)
+    assert value.item() == pytest.approx(g_kl(tied, 1e-3, delta=0.0, kappa=0.0), abs=1e-3)
+    value.backward()
+    torch.testing.assert_close(tied.grad, torch.tensor([0.5, 0.0, 0.5, 0.0], dtype=torch.float64))
     assert torch.isfinite(loss.relax(LOSSES))
+
+
+def test_lagged_lambda_starts_where_it_is_told():
+    loss = LaggedLambda(DELTA, kappa=KAPPA, start=1.0)  # the authors' script for WebVision
+    assert loss.relax(LOSSES).item() == pytest.approx(g_kl(LOSSES, 1.0), rel=1e-12)
+    with pytest.raises(ValueError, match="start"):
+        LaggedLambda(DELTA, start=-0.1)
 
 
 # ---- multipliers that ascend -----------------------------------------------------------------------------------------
@@ -275,7 +304,7 @@ def test_eval_is_the_plain_mean_and_changes_nothing(name):
 
 BAD = {
     "lagged, negative delta": (lambda: LaggedLambda(-0.1), "delta must be a finite number >= 0, got -0.1"),
-    "lagged, kappa 0": (lambda: LaggedLambda(0.1, kappa=0.0), "kappa must be a finite number > 0, got 0.0"),
+    "lagged, kappa": (lambda: LaggedLambda(0.1, kappa=-0.1), "kappa must be a finite number >= 0, got -0.1"),
     "gradient, NaN delta": (lambda: GradientLambda(float("nan")), "delta must be a finite number >= 0, got nan"),
     "gradient, divergence": (lambda: GradientLambda(0.1, divergence="tv"), "unknown divergence 'tv'"),
     "learned, penalty 0": (lambda: LearnedBudget(0.0), "penalty must be a finite number > 0, got 0.0"),

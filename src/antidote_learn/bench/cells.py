@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from antidote_learn.registry import resolved
+from antidote_learn.registry import resolved, stand_in_note
 from antidote_learn.training.checkpoint import check_held, read_json, write_sealed
 from antidote_learn.training.engine import RunFailed
 from antidote_learn.training.interrupts import Interrupted
@@ -50,6 +50,11 @@ class Cell:
     def trained(self) -> str:
         """The method as it is trained."""
         return resolved(self.method, data=self.data, noise=self.noise)
+
+    @property
+    def note(self) -> str:
+        """Where the method is a preset without published values for the data or the noise; else ""."""
+        return stand_in_note(self.method, data=self.data, noise=self.noise)
 
     @property
     def name(self) -> str:
@@ -104,7 +109,7 @@ def _lasts(record: Mapping[str, Any]) -> bool:
 def _figures(cell: Cell, place: Path) -> dict[str, Any]:
     options = dict(cell.options)
     run = train(
-        cell.data, method=cell.trained, noise=cell.noise, seed=cell.seed, out=place / "run", resume=True, **options
+        cell.data, method=cell.method, noise=cell.noise, seed=cell.seed, out=place / "run", resume=True, **options
     )
     summary, (spec, _) = run.summary, read_spec(run.folder)
     rate = summary["noise_rate"]

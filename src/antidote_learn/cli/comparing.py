@@ -88,6 +88,8 @@ def compare(
         )
         folder = out or Path("grids") / re.sub(r"[^\w.-]+", "-", Path(data).stem)
         check_out(folder, data=data, test=test)
+        for note in dict.fromkeys(cell.note for cell in cells if cell.note and not quiet):
+            say(f"note: {note}", err=True)
         comparison = _made(cells, folder, engine, jobs, quiet)
         _print(comparison, output, folder)
     failed = sum(cell["error"] is not None for cell in comparison.missing)

@@ -3,6 +3,10 @@
 import math
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from antidote_learn.presets import Case
 
 Value = str | float | bool | None
 Row = dict[str, Value]
@@ -47,10 +51,11 @@ def _losses() -> list[Row]:
 
 
 def preset_losses(data: str) -> list[Row]:
-    """The rows of the paper's tables on a data set."""
-    from antidote_learn.presets import cases
+    """The rows of the paper's tables on a data set, with what they stand in for where nothing is published."""
+    from antidote_learn.data.sources import DATA
+    from antidote_learn.presets import cases, cases_on, row_names
 
-    known = list(dict.fromkeys(case.data for case in cases()))
+    known = list(dict.fromkeys([*(case.data for case in cases()), *DATA]))
     if data not in known:
         raise ValueError(f"there are no presets for {data!r}; accepted: {', '.join(known)}")
     return [
@@ -58,12 +63,22 @@ def preset_losses(data: str) -> list[Row]:
             "name": f"preset:{case.row}",
             "noise": " ".join([case.noise or "any", *map(str, case.rates)]),
             "loss": case.loss,
+            "stands in for": _stood_for(case, here, data),
             "released code": case.code or "the same",
             "source": case.source,
         }
-        for case in cases()
-        if case.data == data
+        for here in (cases_on(row, data) for row in row_names())
+        for case in here
     ]
+
+
+def _stood_for(case: "Case", here: "list[Case]", data: str) -> str:
+    """What a run may take the case for without anything published that says so."""
+    from antidote_learn.presets import base_data, for_other_noise
+
+    foreign = [] if case.data == base_data(data) else [f"{data} (published for {case.data})"]
+    other = ["noise that is not listed"] if case.noise and case is for_other_noise(here) else []
+    return ", ".join(foreign + other) or "nothing"
 
 
 def _methods() -> list[Row]:

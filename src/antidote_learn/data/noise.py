@@ -2,7 +2,10 @@
 
 Published generators and how to ask for them (the rate R as their papers state it):
 
-- APL, ALFs, NLNL: ``symmetric:R``
+- APL, ALFs, NLNL, eps-softmax ("method1"), ANTIDOTE: ``symmetric:R``, where the classes are equally large
+- eps-softmax ("method1") on MNIST: ``symmetric:R:count=iid``, ``asymmetric:R:count=iid``
+- eps-softmax ("method2"): ``symmetric:R:count=exact-pairs``, ``asymmetric:R:count=exact-pairs``
+- LogitClip: ``symmetric:R:count=exact-all``
 - Co-teaching, T-Revision, VolMinNet, CORES: ``symmetric:R:count=iid``
 - DivideMix, CSOT, ELR, SOP: ``symmetric:R:mode=inclusive:count=exact-all``
 - PES: ``symmetric:R:mode=inclusive:count=iid``

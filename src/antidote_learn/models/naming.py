@@ -18,7 +18,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from antidote_learn.models.networks import Network, cnn8, cnn_mnist, mlp, preact_resnet18, resnet34, resnet50
+from antidote_learn.models.networks import (
+    DivideMixBlock,
+    Network,
+    cnn8,
+    cnn_mnist,
+    mlp,
+    preact_resnet18,
+    resnet34,
+    resnet50,
+)
 
 Shape = tuple[int, ...]
 """Of one sample: (C, H, W) of an image, (D,) of features."""
@@ -62,8 +71,12 @@ MODELS: dict[str, ModelEntry] = {
         ("init",),
     ),
     "preact-resnet18": ModelEntry(
-        "CIFAR PreAct ResNet-18, the network of DivideMix and its successors",
+        "CIFAR PreAct ResNet-18 with the blocks of He et al.: identity shortcuts carry the block's input",
         lambda shape, classes: preact_resnet18(classes, channels=shape[0]),
+    ),
+    "preact-resnet18-dividemix": ModelEntry(
+        "the same as in DivideMix and its successors: identity shortcuts carry relu(norm(input))",
+        lambda shape, classes: preact_resnet18(classes, channels=shape[0], block=DivideMixBlock),
     ),
     "resnet50": ModelEntry(
         "ResNet-50, the paper's network for WebVision",

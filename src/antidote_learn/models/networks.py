@@ -53,7 +53,10 @@ class Residual(nn.Module):
 
 
 class PreActivated(nn.Module):
-    """body(a) + x with a = relu(norm(x)); where the shape changes, body(a) + shortcut(a)."""
+    """body(a) + x with a = relu(norm(x)); where the shape changes, body(a) + shortcut(a).
+
+    This is the block of He et al. (ECCV 2016): nothing but sums lies between two blocks of one shape.
+    """
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
         super().__init__()
@@ -64,8 +67,21 @@ class PreActivated(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Activate, then add."""
         a = self.activation(x)
-        result: Tensor = self.body(a) + (x if self.shortcut is None else self.shortcut(a))
+        result: Tensor = self.body(a) + self.skip(x, a)
         return result
+
+    def skip(self, x: Tensor, a: Tensor) -> Tensor:
+        """What is added to the body's result."""
+        result: Tensor = x if self.shortcut is None else self.shortcut(a)
+        return result
+
+
+class DivideMixBlock(PreActivated):
+    """body(a) + shortcut(a) with a = relu(norm(x)): the identity, too, starts behind the activation."""
+
+    def skip(self, x: Tensor, a: Tensor) -> Tensor:
+        """What is added to the body's result."""
+        return super().skip(a, a)
 
 
 def cnn8(classes: int, *, channels: int = 3, size: int | tuple[int, int] = 32, width: float = 1.0) -> Network:
@@ -116,10 +132,18 @@ def resnet34(classes: int, *, channels: int = 3, init: str = "kaiming") -> Netwo
     return _initialised(network) if init == "kaiming" else network
 
 
-def preact_resnet18(classes: int, *, channels: int = 3) -> Network:
-    """PreAct ResNet-18 as DivideMix has it: norm and ReLU in the stem, none after the last block; any image size."""
+def preact_resnet18(classes: int, *, channels: int = 3, block: type[PreActivated] = PreActivated) -> Network:
+    """PreAct ResNet-18 with norm and ReLU in the stem and none after the last block; any image size.
+
+    Limits: the two kinds of blocks have the same parameters, but are different functions of them.
+
+    Args:
+        classes: Number of classes.
+        channels: Of the images.
+        block: `PreActivated` as in He et al., `DivideMixBlock` as in the code of DivideMix and its successors.
+    """
     stem = [_conv(channels, 64), *_norm_relu(64)]
-    return _residual([*stem, *_stages(PreActivated, (2, 2, 2, 2))], 512, classes)
+    return _residual([*stem, *_stages(block, (2, 2, 2, 2))], 512, classes)
 
 
 def resnet50(classes: int, *, channels: int = 3) -> Network:

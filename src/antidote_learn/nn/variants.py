@@ -104,26 +104,41 @@ class _Budgeted(_Variant):
 class LaggedLambda(_Variant):
     """G_KL with the multiplier of the previous batch, solved after the step, as the authors' released code does.
 
+    Limits: delta = 0 is the mean; lam + kappa = 0, which kappa = 0 may lead to, is the smallest loss.
+
     Args:
         delta: The budget.
-        kappa: The soft penalty, > 0: with 0 a batch may leave lam = 0, where the objective is not defined.
+        kappa: The soft penalty.
         base_loss: As for `AntidoteLoss`.
+        start: The multiplier of the first batch: 0.1 as in the authors' CIFAR script; their WebVision script has 1.
     """
 
     lam: Tensor
 
-    def __init__(self, delta: float, *, kappa: float = 0.05, base_loss: str | PerSampleLoss | nn.Module = "ce") -> None:
-        """The multiplier starts at 0.1."""
-        super().__init__(check_number("kappa", kappa, 0.0, open_end=True), KL, base_loss)
+    def __init__(
+        self,
+        delta: float,
+        *,
+        kappa: float = 0.05,
+        base_loss: str | PerSampleLoss | nn.Module = "ce",
+        start: float = LAMBDA_START,
+    ) -> None:
+        """Checks and stores."""
+        super().__init__(kappa, KL, base_loss)
         self.delta = check_number("delta", delta, 0.0)
-        self.register_buffer("lam", torch.tensor(LAMBDA_START, dtype=torch.float64))
+        self.start = check_number("start", start, 0.0)
+        self.register_buffer("lam", torch.tensor(self.start, dtype=torch.float64))
 
     def objective(self, losses: Tensor) -> Tensor:
         """G_KL at the stale multiplier; then the multiplier of this batch is stored."""
+        if self.delta == 0.0:
+            return losses.mean()
         stale = self.lam.to(losses.dtype)
         fresh = relax(losses.detach(), self.delta, kappa=self.kappa)
-        self.lam = torch.where(torch.isfinite(fresh.lam), fresh.lam, LAMBDA_START).to(self.lam.dtype)
-        return dual_objective(losses, stale, delta=self.delta, kappa=self.kappa)
+        self.lam = torch.where(torch.isfinite(fresh.lam), fresh.lam, self.start).to(self.lam.dtype)
+        defined = stale + self.kappa > 0.0
+        dual = dual_objective(losses, torch.where(defined, stale, 1.0), delta=self.delta, kappa=self.kappa)
+        return torch.where(defined, dual, losses.amin())
 
     def figures(self) -> dict[str, Any]:
         """The temperature that the next batch will have."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -26,6 +26,7 @@ class Case:
         noise: The kind of noise; "" for any.
         rates: Its rates; none for any.
         code: What the released code does, where that differs.
+        note: What it was asked for and is not published for; "" where it fits.
     """
 
     row: str
@@ -35,6 +36,7 @@ class Case:
     noise: str = ""
     rates: tuple[float, ...] = ()
     code: str = ""
+    note: str = ""
 
 
 def read(name: str) -> dict[str, Any]:
@@ -53,34 +55,83 @@ def cases() -> tuple[Case, ...]:
     )
 
 
+def base_data(data: str) -> str:
+    """The data set whose images these are: ``cifar10n-worse`` is cifar10 with other labels."""
+    return re.sub(r"^(cifar100?)n.*", r"\1", data)
+
+
+def cases_on(row: str, data: str) -> list[Case]:
+    """The cases of a row on a data set; those of cifar10 where it has none.
+
+    Raises:
+        ValueError: If there is no such row.
+    """
+    known = [case for case in cases() if case.row.lower() == row.lower()]
+    if not known:
+        raise ValueError(f"unknown preset {row!r}; accepted: {', '.join(row_names())}")
+    here = [case for case in known if case.data == base_data(data).removeprefix("fashion-")]
+    return here or [case for case in known if case.data == "cifar10"]
+
+
+def row_names() -> list[str]:
+    """All rows, in the order of the file."""
+    return list(dict.fromkeys(case.row for case in cases()))
+
+
 def preset(row: str, *, data: str = "cifar10", noise: str = "symmetric") -> Case:
     """The case of a paper's row for a data set and a noise, as the command line writes it ("symmetric:0.4").
 
-    A data set without a case of its own has those of cifar10.
+    Where nothing is published for these the nearest case stands in, and its ``note`` says so.
 
     Example:
         >>> preset("NCE+MAE").loss
         'nce+0.5*mae'
         >>> preset("CE+LC", noise="symmetric:0.8").loss
         'logitclip:clip=1.5:mode=reference'
+        >>> preset("NCE+MAE", data="digits").note
+        "preset:NCE+MAE has no published values for the data 'digits': it takes those for cifar10"
     """
-    known = [case for case in cases() if case.row.lower() == row.lower()]
-    if not known:
-        rows = ", ".join(dict.fromkeys(case.row for case in cases()))
-        raise ValueError(f"unknown preset {row!r}; accepted: {rows}")
-    base = re.sub(r"^(cifar100?)n.*", r"\1", data)
-    here = [case for case in known if case.data == base.removeprefix("fashion-")]
-    here = here or [case for case in known if case.data == "cifar10"]
-    kind, _, rest = noise.partition(":") if base == data or noise != "none" else ("human", "", "")
-    rate = re.match(r"[\d.]+", rest)
-    return _fitting(here, KINDS.get(kind, kind), float(rate.group()) if rate else math.nan)
+    base = base_data(data)
+    kind, rate = _kind_and_rate(noise)
+    if base != data and kind == "none":
+        kind = "human"
+    case = _fitting(cases_on(row, base), KINDS.get(kind, kind), rate)
+    return replace(case, note=_note(case, base, kind, rate))
+
+
+def _kind_and_rate(noise: str) -> tuple[str, float]:
+    """The kind of a noise and its rate, NaN where it has none; a rate of 0 is no noise."""
+    kind, _, rest = noise.strip().partition(":")
+    try:
+        rate = float(rest.split(":")[0])
+    except ValueError:
+        rate = math.nan
+    return ("none", 0.0) if rate == 0.0 or kind == "none" else (kind, rate)
 
 
 def _fitting(here: list[Case], kind: str, rate: float) -> Case:
-    """The case of this kind with the nearest rate, else one for any noise, else the first."""
+    """The case of this kind with the nearest rate, else one for any noise, else the first symmetric one."""
     same = [case for case in here if case.noise == kind]
     if same and math.isfinite(rate):
         return min(same, key=lambda case: min((abs(r - rate) for r in case.rates), default=0.0))
-    if same:
-        return same[0]
-    return next((case for case in here if not case.noise), here[0])
+    return same[0] if same else for_other_noise(here)
+
+
+def for_other_noise(here: list[Case]) -> Case:
+    """Of the cases of a row on a data set the one for kinds of noise that have none: for any, else a symmetric one."""
+    return next((case for kind in ("", "symmetric") for case in here if case.noise == kind), here[0])
+
+
+def _note(case: Case, data: str, kind: str, rate: float) -> str:
+    """What the case has no values for, and whose it has, as a sentence."""
+    lacking = [] if data == case.data else [f"the data {data!r}" if data else "this data"]
+    there = case.data
+    if case.noise:
+        other = kind != case.noise
+        far = not other and bool(case.rates) and math.isfinite(rate) and rate not in case.rates
+        lacking += [f"{kind} noise"] if other else [f"{kind} noise of {rate:g}"] if far else []
+        rates = f" of {' and '.join(map(str, case.rates))}" if case.rates else ""
+        there += f" with {case.noise} noise{rates}" if other or far else ""
+    if not lacking:
+        return ""
+    return f"preset:{case.row} has no published values for {' and '.join(lacking)}: it takes those for {there}"

@@ -25,6 +25,7 @@ from antidote_learn.registry import (
     method_of,
     protocols,
     resolved,
+    stand_in_note,
     with_budget,
 )
 from antidote_learn.training.engine import PRECISIONS, Engine
@@ -117,13 +118,16 @@ def plan_run(asked: Request) -> Plan:
     )
     protocol, settings = _settings(asked, arrays)
     prepared = _prepare(asked, arrays, settings, reporter)
+    name = asked.method if isinstance(asked.method, str) else ""
+    note = stand_in_note(name, data=_data_name(asked), noise=asked.noise)
+    prepared = replace(prepared, notes=(*prepared.notes, *([note] if note else [])))
     method, data_hash = _with_injected(method, prepared.noise), fingerprint(prepared)
     if posterior is not None:
         prepared = _relabel(prepared, posterior, soft=asked.method is None, reporter=reporter)
     model = asked.model or (default_model(prepared.encoding.shape) if settings.model == "auto" else settings.model)
     check_model(model, shape=prepared.encoding.shape, classes=len(prepared.classes))
     spec = Spec(
-        data=str(asked.data) if isinstance(asked.data, (str, Path)) else prepared.name,
+        data=_data_name(asked) or prepared.name,
         data_hash=data_hash,
         classes=len(prepared.classes),
         samples=len(prepared.labels),
@@ -135,6 +139,7 @@ def plan_run(asked: Request) -> Plan:
         **shared(settings, Spec, but=("model", "batch_size")),
         batch_size=_batch_size(asked, settings, len(prepared.labels)),
         labels=digest,
+        preset_note=note,
         **{name: getattr(asked, name) for name in OWN},
     )
     job = Job(
@@ -170,6 +175,11 @@ def _noise_seed(asked: Request) -> int:
     return asked.seed if asked.noise_seed is None else asked.noise_seed
 
 
+def _data_name(asked: Request) -> str:
+    """By which presets know the data; "" for data in memory."""
+    return str(asked.data) if isinstance(asked.data, (str, Path)) else ""
+
+
 def _read_audit(asked: Request, reporter: Reporter) -> tuple[Posterior | None, str]:
     """What to train on in place of the given labels, and its digest; nothing where it should not be trusted."""
     if asked.labels is None:
@@ -187,9 +197,8 @@ def _read_audit(asked: Request, reporter: Reporter) -> tuple[Posterior | None, s
 def _method(asked: Request, *, soft: bool) -> MethodSpec:
     """The method with its budget, checked."""
     name = asked.method or ("ce" if soft else "antidote" if asked.labels is None else UNSURE)
-    data = str(asked.data) if isinstance(asked.data, (str, Path)) else ""
     rate = None if asked.noise_rate == "auto" else asked.noise_rate
-    given = resolved(name, data=data, noise=asked.noise) if isinstance(name, str) else name
+    given = resolved(name, data=_data_name(asked), noise=asked.noise) if isinstance(name, str) else name
     method = with_budget(
         method_of(given),
         {"noise_rate": rate, "delta": asked.delta, "penalty": asked.penalty},

@@ -15,6 +15,7 @@ from antidote_learn._version import __version__
 from antidote_learn.training.checkpoint import FORMAT, read_json, write_json
 
 SPEC = "spec.json"
+REMARKS = ("preset_note",)  # what a spec says and no number depends on: a run without it may be continued with it
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Spec:
     precision: str
     text_features: str = "tfidf"
     labels: str = ""
+    preset_note: str = ""
     kind: ClassVar[str] = "run"
     article: ClassVar[str] = "a"
 
@@ -88,7 +90,7 @@ def read_spec(folder: Path, record: Any = Spec) -> tuple[dict[str, Any], dict[st
 
 def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """What differs, a phrase each."""
-    names = sorted({*stored, *wanted})
+    names = sorted({*stored, *wanted} - {*REMARKS})
     return [
         f"{name} is {stored.get(name)!r} there, {wanted.get(name)!r} now"
         for name in names

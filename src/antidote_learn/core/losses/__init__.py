@@ -9,9 +9,9 @@ from typing import Any
 
 from antidote_learn._types import PerSampleLoss
 from antidote_learn.core.losses.asymmetric import ael, agce, aul
-from antidote_learn.core.losses.bounded import gce, mae, rce, sce
+from antidote_learn.core.losses.bounded import gce, mae, mse, rce, sce
 from antidote_learn.core.losses.contrast import eps_ce, eps_focal, ldr_kl, logitclip, nlnl
-from antidote_learn.core.losses.likelihood import cross_entropy, focal, ls, nce, nfl
+from antidote_learn.core.losses.likelihood import cross_entropy, focal, ls, nce, nfl, nnce, nnfl
 
 Number = Callable[[Mapping[str, Any], int], float]
 """(parameters, number of classes) -> a number."""
@@ -74,6 +74,14 @@ LOSSES: dict[str, LossEntry] = {
         high=lambda given, classes: 2.0,
         total=lambda given, classes: 2.0 * (classes - 1),
     ),
+    "mse": LossEntry(
+        "mean squared error, or Brier score",
+        r"\tfrac{1}{K} \sum_k (p_k - [k = y])^2",
+        mse,
+        {},
+        "Ghosh et al., AAAI 2017",
+        high=lambda given, classes: 2.0 / classes,
+    ),
     "gce": LossEntry(
         "generalised cross-entropy: between cross-entropy and mean absolute error",
         r"(1 - p_y^q) / q",
@@ -115,6 +123,24 @@ LOSSES: dict[str, LossEntry] = {
         "Ma et al., ICML 2020",
         high=lambda given, classes: 1.0,
         total=lambda given, classes: 1.0,
+    ),
+    "nnce": LossEntry(
+        "normalised negative cross-entropy: of the classes that are not the label",
+        r"1 - (A + \log p_y) / \textstyle\sum_k (A + \log p_k), \; A = -\log \mathrm{floor}, \; p_k \ge \mathrm{floor}",
+        nnce,
+        {"floor": 1e-8},
+        "Ye et al., NeurIPS 2023",
+        high=lambda given, classes: 1.0,
+        total=lambda given, classes: classes - 1.0,
+    ),
+    "nnfl": LossEntry(
+        "normalised negative focal loss",
+        r"1 - (A - \mathrm{FL}_y) / \textstyle\sum_k (A - \mathrm{FL}_k), \; A = \mathrm{FL}(\mathrm{floor})",
+        nnfl,
+        {"gamma": 0.5, "floor": 1e-8, "detach": False},
+        "Ye et al., NeurIPS 2023",
+        high=lambda given, classes: 1.0,
+        total=lambda given, classes: classes - 1.0,
     ),
     "aul": LossEntry(
         "asymmetric unhinged loss",

@@ -27,6 +27,26 @@ def mae(input: Tensor, target: Tensor) -> Tensor:
     return classes.loss(2.0 * complement(classes.of(log_probabilities(input))))
 
 
+def mse(input: Tensor, target: Tensor) -> Tensor:
+    """Mean squared error |onehot_y - p|^2 / K, also known as the Brier score.
+
+    In [0, 2 / K].
+
+    Args:
+        input: Logits.
+        target: Class indices or probabilities; of these it is the mean over drawn labels, as for every loss.
+
+    Example:
+        >>> import torch
+        >>> mse(torch.tensor([[2.0, 0.5, -1.0, 0.0]]), torch.tensor([0]))
+        tensor([0.0299])
+    """
+    classes, log_p = classes_of(input, target), log_probabilities(input)
+    own = classes.of(log_p)
+    squares = (2.0 * log_p).exp().sum(1, keepdim=True)
+    return classes.loss((squares + complement(own) - own.exp()) / log_p.shape[1])
+
+
 def gce(input: Tensor, target: Tensor, *, q: float = 0.7) -> Tensor:
     """Generalised cross-entropy (1 - p_y^q) / q.
 

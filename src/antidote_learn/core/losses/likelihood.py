@@ -6,6 +6,8 @@ indices or probabilities of the input's shape, and the result (N) or (N, d1, ...
 
 from __future__ import annotations
 
+import math
+
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -125,3 +127,49 @@ def nfl(input: Tensor, target: Tensor, *, gamma: float = 0.5, detach: bool = Fal
     """
     classes, terms = classes_of(input, target), focal_terms(log_probabilities(input), gamma, detach)
     return classes.loss(classes.of(terms) / terms.sum(1, keepdim=True))
+
+
+def nnce(input: Tensor, target: Tensor, *, floor: float = 1e-8) -> Tensor:
+    """Normalised negative cross-entropy 1 - (A + log p_y) / sum_k (A + log p_k), A = -log(floor), p_k >= floor.
+
+    In [0, 1], and the losses of all classes sum to K - 1.
+
+    Args:
+        input: Logits.
+        target: Class indices or probabilities.
+        floor: Least probability, in (0, 1/K): below it nothing is learned.
+
+    Example:
+        >>> import torch
+        >>> nnce(torch.tensor([[2.0, 0.5, -1.0, 0.0]]), torch.tensor([0]))
+        tensor([0.7253])
+    """
+    return nnfl(input, target, gamma=0.0, floor=floor)
+
+
+def nnfl(input: Tensor, target: Tensor, *, gamma: float = 0.5, floor: float = 1e-8, detach: bool = False) -> Tensor:
+    """Normalised negative focal loss 1 - (A - FL_y) / sum_k (A - FL_k), A the FL of p = floor, p_k >= floor.
+
+    In [0, 1], and the losses of all classes sum to K - 1. Limits: g = 0 is `nnce`.
+
+    Args:
+        input: Logits.
+        target: Class indices or probabilities.
+        gamma: g >= 0.
+        floor: Least probability, in (0, 1/K): below it nothing is learned.
+        detach: Whether the gradient holds every (1 - p_k)^g fixed, as published code does.
+
+    Example:
+        >>> import torch
+        >>> nnfl(torch.tensor([[2.0, 0.5, -1.0, 0.0]]), torch.tensor([0]))
+        tensor([0.7249])
+    """
+    log_p = log_probabilities(input).clamp(min=math.log(floor))
+    left = highest_focal(gamma, floor) - focal_terms(log_p, gamma, detach)
+    classes = classes_of(input, target)
+    return classes.loss(1.0 - classes.of(left) / left.sum(1, keepdim=True))
+
+
+def highest_focal(gamma: float, floor: float) -> float:
+    """The focal loss of the least probability."""
+    return -math.pow(1.0 - floor, gamma) * math.log(floor)

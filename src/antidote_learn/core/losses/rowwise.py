@@ -18,7 +18,7 @@ from torch import Tensor
 
 from antidote_learn.core.arrays import ones
 from antidote_learn.core.fused import SMALL, row_starts
-from antidote_learn.core.losses.likelihood import TINY
+from antidote_learn.core.losses.likelihood import TINY, highest_focal
 
 CHUNK = 1 << 19  # logits that are worked on at a time
 WORK = 3  # tables to work in
@@ -95,7 +95,8 @@ def _add_product(table: Any, a: Any, b: Any, factor: float) -> None:
         table.addcmul_(a, b, value=factor)
 
 
-def _nfl(of: Any, z: Any, at: Any, scale: float, out: Any, work: Any, gamma: float, detach: bool) -> Any:
+def _fill_focal(of: Any, z: Any, out: Any, work: Any, gamma: float, detach: bool) -> None:
+    """p, 1 - p and FL_k of every class into ``work``, and the derivatives of FL_k in s_k = -log p_k into ``out``."""
     (p, c, terms), top = work, tops(z)
     _softmax(z, p)
     _complement(of, p, top, c)
@@ -108,12 +109,49 @@ def _nfl(of: Any, z: Any, at: Any, scale: float, out: Any, work: Any, gamma: flo
     if not detach:
         of.divide(terms, c, out=c)
         _add_product(out, c, p, gamma)  # d terms_k / d s_k
-    total, own = row_sums(terms), out.ravel()[at]
-    losses = terms.ravel()[at] / total
-    out *= (scale * losses / total)[:, None]
+
+
+def _normalise_slopes(out: Any, p: Any, at: Any, ratio: Any, total: Any, scale: float) -> None:
+    """Turn slopes of terms in s_k into ``scale`` times the gradient of a loss of slopes ([k = y] - ratio) / total."""
+    own = out.ravel()[at]
+    out *= (scale * ratio / total)[:, None]
     out.ravel()[at] -= scale * own / total  # now -d loss / d s_k
     _add_product(out, p, row_sums(out)[:, None], -1.0)
+
+
+def _nfl(of: Any, z: Any, at: Any, scale: float, out: Any, work: Any, gamma: float, detach: bool) -> Any:
+    _fill_focal(of, z, out, work, gamma, detach)
+    p, _, terms = work
+    total = row_sums(terms)
+    losses = terms.ravel()[at] / total
+    _normalise_slopes(out, p, at, losses, total, scale)
     return losses + 0.0 * total  # NaN where the sum has no number
+
+
+def _nnfl(of: Any, z: Any, at: Any, scale: float, out: Any, work: Any, gamma: float, floor: float, detach: bool) -> Any:
+    _fill_focal(of, z, out, work, gamma, detach)
+    p, _, terms = work
+    most = highest_focal(gamma, floor)
+    low = terms > most  # as p_k < floor
+    terms[low], out[low] = most, 0.0
+    total = z.shape[1] * most - row_sums(terms)
+    ratio = (most - terms.ravel()[at]) / total
+    _normalise_slopes(out, p, at, ratio, total, scale)
+    return 1.0 - ratio
+
+
+def _nnce(of: Any, z: Any, at: Any, scale: float, out: Any, work: Any, floor: float) -> Any:
+    return _nnfl(of, z, at, scale, out, work, gamma=0.0, floor=floor, detach=True)
+
+
+def _mse(of: Any, z: Any, at: Any, scale: float, out: Any, work: Any) -> Any:
+    p, share = work[0], 1.0 / z.shape[1]
+    _softmax(z, p)
+    squares, own = row_sums(of.multiply(p, p, out=out)), p.ravel()[at]
+    of.multiply(p, p + (own - squares)[:, None], out=out)
+    out.ravel()[at] -= own
+    out *= 2.0 * scale * share
+    return share * (squares + 1.0 - 2.0 * own)
 
 
 def _nlnl(of: Any, z: Any, at: Any, scale: float, out: Any, work: Any, draws: int) -> Any:
@@ -167,7 +205,10 @@ def _ldr_kl(of: Any, z: Any, at: Any, scale: float, out: Any, work: Any, tempera
 
 
 GRADIENTS: dict[str, Callable[..., Any]] = {
+    "mse": _mse,
     "nfl": _nfl,
+    "nnce": _nnce,
+    "nnfl": _nnfl,
     "nlnl": _nlnl,
     "logitclip": _logitclip,
     "ldr-kl": _ldr_kl,
