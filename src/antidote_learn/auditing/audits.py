@@ -227,7 +227,7 @@ def _embeddable(
         return Pictures(given.rows)
     names = text_columns(given.encoding)
     if not names and choice != "auto":
-        raise ValueError(f"encoder {choice} reads text, and no column was found to be text: name it with --text")
+        raise ValueError(f"encoder {choice} reads text, and no column was found to be text: name it with `text`")
     table = arrays.inputs.iloc[places]
     return Texts([texts_of(table[name]) for name in names]) if names else None
 
@@ -239,7 +239,7 @@ def _advice(choice: str, embeddable: Embeddable | None, arrays: Arrays, given: P
     if isinstance(embeddable, Texts) and embeddable.characters > MOST_CHARACTERS:
         return (
             f"{embeddable.characters} characters of text would take long to embed (up to {MOST_CHARACTERS} are): they "
-            f"are judged as TF-IDF; --encoder {embeddable.encoder.name} embeds them, often better"
+            f"are judged as TF-IDF; `encoder={embeddable.encoder.name}` embeds them, often better"
         )
     lacking = missing_encoder(arrays.inputs)
     if lacking is not None and (lacking is IMAGES or text_columns(given.encoding)):

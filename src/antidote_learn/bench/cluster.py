@@ -25,7 +25,7 @@ def ray_engine(jobs: int | None = None) -> Engine:
     try:
         import ray
     except ImportError as error:
-        raise ValueError("--engine ray needs Ray: pip install 'antidote-learn[ray]'") from error
+        raise ValueError("`engine=ray` needs Ray: pip install 'antidote-learn[ray]'") from error
     threads = 1 if jobs is None else max(1, cores() // jobs)
 
     def run(cells: Sequence[Cell], folder: Path) -> Iterator[Record | None]:

@@ -133,7 +133,7 @@ def local_engine(jobs: int) -> Engine:
                 yield future.result()
         except BrokenProcessPool as error:
             raise RunFailed(
-                "a worker died, perhaps for lack of memory: run the same command again to go on, with fewer --jobs"
+                "a worker died, perhaps for lack of memory: run the same command again to go on, with fewer `jobs`"
             ) from error
         except KeyboardInterrupt:  # the workers heard it too, and end after their step
             raise Interrupted from None

@@ -9,6 +9,7 @@ import typer
 from antidote_learn.cli import options as given
 from antidote_learn.cli.escaping import escape_text, say
 from antidote_learn.cli.failures import failures
+from antidote_learn.cli.flags import with_flags
 
 if TYPE_CHECKING:
     from antidote_learn.auditing.results import Audit
@@ -138,7 +139,7 @@ def _report(found: "Audit") -> None:
     typer.echo()
     say(f"Looked at: {summary['features']}.")
     if summary.get("advice"):
-        say(f"Note: {summary['advice']}.")
+        say(f"Note: {with_flags(summary['advice'])}.")
     say(f"every row, the worst first: {Path(summary['out']) / 'issues.csv'}", err=True)
     say(f"to look at them, open in a browser: {Path(summary['out']) / 'review.html'}", err=True)
 

@@ -11,6 +11,7 @@ import typer
 from antidote_learn.cli import options as given
 from antidote_learn.cli.escaping import say
 from antidote_learn.cli.failures import failures
+from antidote_learn.cli.flags import with_flags
 
 if TYPE_CHECKING:
     from antidote_learn.bench.cells import Cell
@@ -136,7 +137,7 @@ def _print(comparison: "Comparison", output: str, folder: Path) -> None:
         _console().print(table_of(comparison))
         say(f"{tables.NOTE}. {tables.protocol_line(comparison)}", err=True)
         if comparison.missing:
-            say(tables.missing_line(comparison), err=True)
+            say(with_flags(tables.missing_line(comparison)), err=True)
     else:
         written: Any = getattr(tables, f"as_{output}")
         typer.echo(written(comparison), nl=False)

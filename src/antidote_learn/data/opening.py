@@ -52,7 +52,7 @@ def open_data(
     """
     if text and image:
         raise ValueError(
-            f"--image {image} and --text {text[0]}: a run reads either images or columns, give one of them"
+            f"`image={image}` and `text={text[0]}`: a run reads either images or columns, give one of them"
         )
     if isinstance(data, Arrays):
         return data
@@ -123,7 +123,7 @@ def check_out(out: str | Path, *, data: Any, test: Any = None) -> None:
     for given in (data, test):
         folder = _place(given) if isinstance(given, (str, Path)) and given not in DATA else None
         if folder and os.path.isdir(folder) and place.is_relative_to(os.path.realpath(folder)):
-            raise ValueError(f"{out} lies in the data, in {given}, and would become a class: choose another --out")
+            raise ValueError(f"{out} lies in the data, in {given}, and would become a class: choose another `out`")
 
 
 def _place(data: str | Path) -> Path:
@@ -146,4 +146,4 @@ def _all_images(folder: Path) -> ImageFiles:
 def _refuse(name: str, **options: Any) -> None:
     given = [key for key, value in options.items() if value]
     if given:
-        raise ValueError(f"{name!r} takes no --{given[0]}: that is for tables in files")
+        raise ValueError(f"{name!r} takes no `{given[0]}`: that is for tables in files")

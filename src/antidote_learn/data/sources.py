@@ -174,13 +174,13 @@ def _checked(name: str, file: File, folder: Path) -> Path:
     if place is None:
         how = f"unpack {offer.url} in {folder}" if offer.is_archive else f"put {offer.url} there, unpacked or not"
         raise FileNotFoundError(
-            f"{name}: {folder / file.path} is missing: {how}, name another folder with --data-root or ANTIDOTE_DATA,"
-            " or fetch it with --download"
+            f"{name}: {folder / file.path} is missing: {how}, name another folder with `data_root` or ANTIDOTE_DATA,"
+            " or fetch it with `download=True`"
         )
     if (found := digest(place)) != file.sha256:
         raise ValueError(
             f"{name}: {place} ({place.stat().st_size} bytes) is not the official file: SHA-256 of its content is"
-            f" {found}, required {file.sha256}; remove it and fetch it again with --download"
+            f" {found}, required {file.sha256}; remove it and fetch it again with `download=True`"
         )
     return place
 
@@ -205,7 +205,7 @@ def _read_human(human: Human, which: str, folder: Path) -> tuple[Labels, Labels]
     if not place.is_file():
         raise FileNotFoundError(
             f"{place} is missing: save the arrays of {human.publisher} there with numpy.savez under their own names"
-            f" (clean_label, {', '.join(human.keys.values())}); --download cannot, they are published as a pickle"
+            f" (clean_label, {', '.join(human.keys.values())}); `download=True` cannot, they are published as a pickle"
         )
     try:
         with np.load(place, allow_pickle=False) as stored:

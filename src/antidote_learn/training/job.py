@@ -183,7 +183,7 @@ def relaxed_over_all(losses: Tensor, labels: Tensor, method: Method) -> Relaxed 
 
 
 def summary(job: Job, progress: Progress, rate: dict[str, Any] | None) -> dict[str, Any]:
-    """What `--json` prints."""
+    """What the command line prints as JSON."""
     data, last, best = job.data, progress.records[-1], _best(progress)
     accuracy = {
         "last": last["top1"],

@@ -200,7 +200,7 @@ def _method(asked: Request, *, soft: bool) -> MethodSpec:
 def check_injected(method: MethodSpec, noise: str) -> None:
     """ValueError where the method wants to be told the rate of noise that there is none of."""
     if method.parameters.get("noise_rate") == "injected" and parse_noise(noise).kind == "none":
-        raise ValueError("noise_rate=injected needs noise that was injected: add --noise, or give a rate")
+        raise ValueError("noise_rate=injected needs noise that was injected: add `noise`, or give a rate")
 
 
 def _settings(asked: Request, arrays: Arrays) -> tuple[str, Protocol]:

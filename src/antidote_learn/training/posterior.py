@@ -81,7 +81,7 @@ def _check_rows(posterior: Posterior) -> None:
 def audited(folder: Path) -> tuple[Posterior, str]:
     """The posterior of a finished audit, and a digest of it; ValueError for a folder that is none."""
     if not (folder / "done").exists() or not (folder / FILE).exists():
-        raise ValueError(f"{folder} holds no finished audit: make one with `antidote audit DATA --out {folder}`")
+        raise ValueError(f"{folder} holds no finished audit: audit the data with `out={folder}` first")
     return read_posterior(folder), hashlib.sha256((folder / FILE).read_bytes()).hexdigest()[:16]
 
 
@@ -100,8 +100,8 @@ def relabelled(data: Prepared, posterior: Posterior, *, soft: bool) -> Prepared:
     differ = int((posterior.labels[rows] != data.labels).sum())
     if differ:
         raise ValueError(
-            f"the audit is of other labels: {differ} of {len(rows)} differ; audit this data (with the same --noise and "
-            "seed, if noise is added)"
+            f"the audit is of other labels: {differ} of {len(rows)} differ; audit this data (with the same `noise` and "
+            "`seed`, if noise is added)"
         )
     whole = posterior.beliefs
     own = Beliefs(whole.classes[rows], whole.probs[rows], whole.count)
@@ -119,6 +119,6 @@ def _rows(index: Integers, wanted: Integers) -> Integers:
     if missing:
         raise ValueError(
             f"the audit is of other data: it lacks {missing} of {len(wanted)} training rows; audit the same file, with "
-            "the same --subset and seed"
+            "the same `subset` and `seed`"
         )
     return rows
