@@ -23,6 +23,8 @@ SETTINGS = (
     "samples",
 )  # fmt: skip
 
+PASSING = ("workers", "download")  # options that change no number
+
 NUMBER = (int, float)
 FIGURES: dict[str, type | tuple[type, ...]]
 FIGURES = {"last": NUMBER, "best": NUMBER, "seconds": NUMBER, "against": str, "settings": dict}  # of a run that ended
@@ -54,7 +56,8 @@ class Cell:
     @property
     def name(self) -> str:
         """Of its folder: a hash of all that determines it."""
-        what = {**asdict(self), "method": self.trained, "format": FORMAT}
+        options = {key: value for key, value in self.options.items() if key not in PASSING}
+        what = {**asdict(self), "options": options, "method": self.trained, "format": FORMAT}
         return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

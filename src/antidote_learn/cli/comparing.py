@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 FORMATS = ("table", "markdown", "csv", "json", "latex")
 ENGINES = ("local", "ray")
+NAMED = ("text_features", "augment", "strict")  # at their default, too: names of cells have always had them
 
 
+@given.take_training
 def compare(
     data: given.Data,
     methods: Annotated[str, typer.Option(help="Methods and losses, separated by commas.")],
@@ -30,49 +32,11 @@ def compare(
     engine: Annotated[str, typer.Option(help="local, or ray for a Ray cluster.")] = "local",
     out: Annotated[Path | None, typer.Option(help="The grid's folder (default: a name under grids).")] = None,
     output: Annotated[str, typer.Option("--format", help="table, markdown, csv, json or latex.")] = "table",
-    label: given.Label = None,
-    text: given.Text = None,
-    image: given.Image = None,
-    text_features: given.TextFeatures = "tfidf",
-    test: given.Test = None,
-    subset: given.Subset = None,
-    model: given.Model = None,
-    protocol: given.Protocol = None,
-    epochs: given.Epochs = None,
-    batch_size: given.BatchSize = None,
-    lr: given.Rate = None,
-    optimizer: given.Optimizer = None,
-    weight_decay: given.WeightDecay = None,
-    schedule: given.Schedule = None,
-    warmup: given.Warmup = None,
-    clip: given.Clip = None,
-    augment: given.Augment = True,
-    data_root: given.DataRoot = None,
-    strict: given.Strict = False,
+    *,
+    training: given.Training,
     quiet: given.Quiet = False,
 ) -> None:
     """Compare methods under one protocol; a grid that was stopped goes on where it was."""
-    chosen = {
-        "label": label,
-        "text": tuple(text or ()),
-        "image": image,
-        "text_features": text_features,
-        "test": test,
-        "subset": subset,
-        "model": model,
-        "protocol": protocol,
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "lr": lr,
-        "optimizer": optimizer,
-        "weight_decay": weight_decay,
-        "schedule": schedule,
-        "warmup": warmup,
-        "clip": clip,
-        "augment": augment,
-        "data_root": None if data_root is None else str(data_root),
-        "strict": strict,
-    }
     with failures(again="go on with the same command"):
         for value, accepted, what in ((output, FORMATS, "--format"), (engine, ENGINES, "--engine")):
             if value not in accepted:
@@ -85,16 +49,23 @@ def compare(
             methods=separated(methods),
             noises=separated(noise),
             seeds=range(seeds),
-            options={key: value for key, value in chosen.items() if value not in (None, ())},
+            options=cell_options(training),
         )
         folder = out or Path("grids") / re.sub(r"[^\w.-]+", "-", Path(data).stem)
-        check_out(folder, data=data, test=test)
+        check_out(folder, data=data, test=training.test)
         comparison = _made(cells, folder, engine, jobs, quiet)
         _print(comparison, output, folder)
     failed = sum(cell["error"] is not None for cell in comparison.missing)
     if failed:
         say(f"antidote: {failed} of {len(cells)} runs failed", err=True)
         raise typer.Exit(1)
+
+
+def cell_options(training: given.Training) -> dict[str, Any]:
+    """What every run of a grid is asked for; a cell is named by it, so that what is at its default is left out."""
+    wanted = {*training.changed, *NAMED}
+    chosen = {name: value for name, value in training.arguments.items() if name in wanted}
+    return {name: str(value) if isinstance(value, Path) else value for name, value in chosen.items()}
 
 
 def separated(text: str) -> list[str]:
