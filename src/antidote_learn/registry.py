@@ -1,4 +1,7 @@
-"""Names of methods, losses and protocols, and how a user writes them."""
+"""Names of methods, losses and protocols, and how a user writes them.
+
+Torch is imported when something is built: a name can be refused without it.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from antidote_learn.core.losses import LOSSES
 from antidote_learn.core.losses.naming import loss_function, parse_loss
-from antidote_learn.methods.base import Method
-from antidote_learn.methods.single import Single
-from antidote_learn.nn.antidote import AntidoteLoss
-from antidote_learn.nn.dataset import DatasetAntidoteLoss
-from antidote_learn.nn.robust import RobustLoss
 from antidote_learn.presets import preset, read
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from antidote_learn.methods.base import Method
+    from antidote_learn.nn.robust import RobustLoss
 
 BUDGETS = ("noise_rate", "delta", "penalty")
 
@@ -43,10 +44,24 @@ def _rate(text: str) -> float | str:
     return text if text in ("auto", "injected") else float(text)
 
 
+def _build_antidote(**given: Any) -> Method:
+    from antidote_learn.methods.single import Single
+    from antidote_learn.nn.antidote import AntidoteLoss
+
+    return Single(AntidoteLoss(**given))
+
+
+def _build_antidote_dataset(**given: Any) -> Method:
+    from antidote_learn.methods.single import Single
+    from antidote_learn.nn.dataset import DatasetAntidoteLoss
+
+    return Single(DatasetAntidoteLoss(**given))
+
+
 METHODS: dict[str, MethodEntry] = {
     "antidote": MethodEntry(
         "ANTIDOTE, the paper's Algorithm 1: forgets mislabelled samples, batch by batch",
-        lambda **given: Single(AntidoteLoss(**given)),
+        _build_antidote,
         {
             "noise_rate": _rate,
             "delta": float,
@@ -58,7 +73,7 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "antidote-dataset": MethodEntry(
         "ANTIDOTE over the whole data set, within each class, by remembered losses",
-        lambda **given: Single(DatasetAntidoteLoss(**given)),
+        _build_antidote_dataset,
         {"noise_rate": _rate, "delta": float, "kappa": float},
         remembers=True,
     ),
@@ -186,6 +201,8 @@ def with_budget(spec: MethodSpec, given: Mapping[str, Any]) -> MethodSpec:
 def build_method(spec: MethodSpec, *, num_samples: int = 1) -> Method:
     """A method whose budget is a number, for so many training samples."""
     if spec.is_loss:
+        from antidote_learn.methods.single import Single
+
         return Single(loss_function(spec.name))
     entry = METHODS[spec.name]
     return entry.build(**spec.parameters, **({"num_samples": num_samples} if entry.remembers else {}))
@@ -222,6 +239,8 @@ def loss(
         >>> loss("preset:NCE+MAE", reduction="sum")
         RobustLoss('nce+0.5*mae', reduction='sum')
     """
+    from antidote_learn.nn.robust import RobustLoss
+
     return RobustLoss(
         resolved(name),
         weight=weight,
