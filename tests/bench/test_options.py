@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from antidote_learn.bench.cells import Cell
+from antidote_learn.bench.layout import Cell
 from antidote_learn.cli import app
 from antidote_learn.cli.comparing import cell_options
 from antidote_learn.cli.options import Training

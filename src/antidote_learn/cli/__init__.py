@@ -77,23 +77,26 @@ def train(
     """Train a network on labels that cannot be trusted."""
     with failures():
         from antidote_learn.cli.reporters import reporter_for
-        from antidote_learn.training.engine import Engine
+        from antidote_learn.training.requests import Request, check_request
+
+        asked: dict[str, Any] = {
+            "method": method,
+            "noise": noise,
+            "noise_rate": _rate(noise_rate),
+            "delta": delta,
+            "penalty": penalty,
+            "seed": seed,
+            "out": out,
+            "resume": resume,
+            "nodes": nodes,
+            "reporter": reporter_for(quiet=quiet),
+            **training.arguments,
+        }
+        check_request(Request(data, **asked))
+        from antidote_learn.training.engine import Engine  # only now: it takes seconds
         from antidote_learn.training.runs import train as run
 
-        done = run(
-            data,
-            method=method,
-            noise=noise,
-            noise_rate=_rate(noise_rate),
-            delta=delta,
-            penalty=penalty,
-            seed=seed,
-            out=out,
-            resume=resume,
-            nodes=nodes,
-            reporter=reporter_for(quiet=quiet),
-            **training.arguments,
-        )
+        done = run(data, **asked)
         engine = Engine(devices=training.devices, nodes=nodes)
         if not engine.is_first:  # torchrun or a cluster has started it beside the first
             return

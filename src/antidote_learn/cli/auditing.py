@@ -46,33 +46,36 @@ def audit(
 ) -> None:
     """Find which labels are wrong, and how many."""
     with failures():
+        from antidote_learn.auditing.requests import AuditRequest, check_audit
+        from antidote_learn.cli.reporters import reporter_for
+
+        asked: dict[str, Any] = {
+            "label": label,
+            "text": tuple(text or ()),
+            "image": image,
+            "encoder": encoder,
+            "max_flagged": max_flagged,
+            "fdr": fdr,
+            "noise": noise,
+            "noise_seed": noise_seed,
+            "subset": subset,
+            "model": model,
+            "epochs": epochs,
+            "seed": seed,
+            "out": out or Path("audits") / (Path(data).stem or "data"),
+            "resume": resume,
+            "data_root": data_root,
+            "download": download,
+            "strict": strict,
+            "reporter": reporter_for(quiet=quiet),
+        }
+        check_audit(AuditRequest(X=data, **asked))
         from antidote_learn.auditing.audits import audit as run
         from antidote_learn.auditing.exporting import writer_for
-        from antidote_learn.cli.reporters import reporter_for
 
         if export is not None:
             writer_for(export)  # before anything is trained
-        found = run(
-            data,
-            label=label,
-            text=tuple(text or ()),
-            image=image,
-            encoder=encoder,
-            max_flagged=max_flagged,
-            fdr=fdr,
-            noise=noise,
-            noise_seed=noise_seed,
-            subset=subset,
-            model=model,
-            epochs=epochs,
-            seed=seed,
-            out=out or Path("audits") / (Path(data).stem or "data"),
-            resume=resume,
-            data_root=data_root,
-            download=download,
-            strict=strict,
-            reporter=reporter_for(quiet=quiet),
-        )
+        found = run(data, **asked)
         if export is not None:
             found.export(export)
     if as_json:

@@ -14,7 +14,7 @@ from antidote_learn.cli.failures import failures
 from antidote_learn.cli.flags import with_flags
 
 if TYPE_CHECKING:
-    from antidote_learn.bench.cells import Cell
+    from antidote_learn.bench.layout import Cell
     from antidote_learn.bench.tables import Comparison
 
 FORMATS = ("table", "markdown", "csv", "json", "latex")
@@ -41,7 +41,7 @@ def compare(
         for value, accepted, what in ((output, FORMATS, "--format"), (engine, ENGINES, "--engine")):
             if value not in accepted:
                 raise ValueError(f"{what} must be one of {', '.join(accepted)}; got {value!r}")
-        from antidote_learn.bench.grid import make_cells
+        from antidote_learn.bench.layout import check_layout, make_cells
         from antidote_learn.data.opening import check_out
 
         cells = make_cells(
@@ -53,6 +53,7 @@ def compare(
         )
         folder = out or Path("grids") / re.sub(r"[^\w.-]+", "-", Path(data).stem)
         check_out(folder, data=data, test=training.test)
+        check_layout(cells, folder)
         comparison = _made(cells, folder, engine, jobs, quiet)
         _print(comparison, output, folder)
     failed = sum(cell["error"] is not None for cell in comparison.missing)

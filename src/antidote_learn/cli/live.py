@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 from rich.text import Text
 
-from antidote_learn.bench.cells import Cell
+from antidote_learn.bench.layout import Cell
 from antidote_learn.bench.tables import Comparison, cell_text, compared, marks
 from antidote_learn.cli.escaping import escape_text
 from antidote_learn.cli.flags import with_flags
