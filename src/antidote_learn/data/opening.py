@@ -160,7 +160,9 @@ def open_inputs(
 
 
 def check_out(out: str | Path, *, data: Any, test: Any = None) -> None:
-    """ValueError where results would lie in a folder of images, as a class of the next run, or have no name in UTF-8.
+    """ValueError where results cannot lie: in a file, or in a folder of images, as a class of the next run.
+
+    A name that is not UTF-8 is refused, too.
 
     Args:
         out: The folder for the results.
@@ -169,6 +171,8 @@ def check_out(out: str | Path, *, data: Any, test: Any = None) -> None:
     """
     check_name(Path(out))
     place = Path(os.path.realpath(out))
+    if any(path.is_file() for path in (place, *place.parents)):
+        raise ValueError(f"{out} is a file, or lies in one: choose another `out`")
     for given in (data, test):
         folder = _place(given) if isinstance(given, (str, Path)) and given not in DATA else None
         if folder and os.path.isdir(folder) and place.is_relative_to(os.path.realpath(folder)):

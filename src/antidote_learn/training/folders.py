@@ -76,10 +76,7 @@ def _check_own(folder: Path, spec: Any) -> None:
 def _make_folder(folder: Path) -> list[Path]:
     """Makes the folder; gives those that were not there, the innermost first."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise ValueError(f"{folder} is a file: choose another `out`") from error
+    folder.mkdir(parents=True, exist_ok=True)
     return missing
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from antidote_learn._types import Arrays
     from antidote_learn.training.progress import Reporter
 
+POSTERIOR = "posterior.safetensors"  # what an audit believes, in its folder
 FOLDERS = "runs"  # where runs lie that are given no folder
 PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}  # and what the engine calls them
 SETTINGS = ("epochs", "batch_size", "lr", "optimizer", "weight_decay", "schedule", "warmup", "clip")
@@ -99,6 +100,8 @@ def check_request(asked: Request) -> None:
     if isinstance(asked.model, str):
         split_model(asked.model)
     check_out(FOLDERS if asked.out is None else asked.out, data=asked.data, test=asked.test)
+    if asked.labels is not None:
+        check_audited(Path(asked.labels))
     method = asked_method(asked)
     data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image, test=asked.test)
     check_method(method)
@@ -114,6 +117,12 @@ def asked_method(asked: Request, *, default: str = "antidote") -> MethodSpec:
     )
     check_injected(method, asked.noise)
     return method
+
+
+def check_audited(folder: Path) -> None:
+    """ValueError for a folder that holds no finished audit."""
+    if not (folder / "done").exists() or not (folder / POSTERIOR).exists():
+        raise ValueError(f"{folder} holds no finished audit: audit the data with `out={folder}` first")
 
 
 def check_injected(method: MethodSpec, noise: str) -> None:
