@@ -20,7 +20,8 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
 from antidote_learn import AntidoteClassifier, RobustClassifier, audit, inject, train
-from antidote_learn.bench.grid import local_engine, make_cells, run_grid
+from antidote_learn.bench.grid import local_engine, run_grid
+from antidote_learn.bench.layout import make_cells
 
 NOISY: dict[str, Any] = {"noise": "symmetric:0.3", "epochs": 3}
 DIGITS: dict[str, Any] = {**NOISY, "subset": 500, "model": "mlp:hidden=[32]"}

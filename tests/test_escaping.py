@@ -111,7 +111,7 @@ def test_a_terminal_is_shown_data_escaped(monkeypatch):
 
 
 def test_a_grid_shows_names_as_they_are(capsys):
-    from antidote_learn.bench.cells import Cell
+    from antidote_learn.bench.layout import Cell
 
     cells = [Cell("iris", "ce", f"[red]{RED}", 0, {})]
     record = {"method": "ce", "trained": "ce", "noise": cells[0].noise, "seed": 0, "error": f"ValueError: {RED}"}

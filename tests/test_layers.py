@@ -40,6 +40,7 @@ DOOR_TAKES = {"__init__": {"_version"}, "__main__": {"cli"}, "functional": {"cor
 # Inside core and nn a file imports only from those before it; inside other parts no two files import each other.
 INSIDE = {
     "core": (
+        "tensors",
         "divergences", "arrays", "groups", "budgets", "points", "chi2", "steps", "pivots", "solvers", "outcomes",
         "writing", "host", "device", "weighing", "envelope", "fused", "relaxation", "conjugates", "rates", "beliefs",
         "reuse",

@@ -1,6 +1,6 @@
 """Learning from labels that cannot be trusted: ANTIDOTE and everything around it.
 
-Names are imported when they are first used, so that ``antidote --help`` does not wait for torch.
+Names are imported when they are first used, so that the command line's help does not wait for torch.
 """
 
 from __future__ import annotations

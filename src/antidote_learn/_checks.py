@@ -1,13 +1,10 @@
-"""Argument checks, with messages that say what was received, what is accepted and how to fix it."""
+"""Checks of numbers, with messages that say what was received, what is accepted and how to fix it."""
 
 from __future__ import annotations
 
 import math
 import operator
 import reprlib
-
-import torch
-from torch import Tensor
 
 SMALLEST = 1e-100  # a positive number below is a slip: its inverse, cubed, leaves the range of doubles
 
@@ -54,28 +51,3 @@ def check_whole(name: str, value: int, low: int, high: int | None = None) -> int
         upto = "" if high is None else f" and at most {high}"
         raise ValueError(f"{name} must be a whole number >= {low}{upto}, got {reprlib.repr(value)}")
     return whole
-
-
-def check_losses(losses: Tensor) -> None:
-    """A floating-point vector; values are looked at by the solver."""
-    if not isinstance(losses, Tensor) or losses.dim() != 1 or not losses.is_floating_point():
-        kind = f"{losses.dtype} of shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
-        raise ValueError(f"losses must be a floating-point tensor of shape (B,), one loss a sample; got {kind}")
-
-
-def check_measure(measure: Tensor, losses: Tensor, name: str = "base_weight") -> None:
-    """A reference measure of the losses' shape."""
-    if not isinstance(measure, Tensor) or measure.shape != losses.shape:
-        kind = f"shape {tuple(measure.shape)}" if isinstance(measure, Tensor) else type(measure).__name__
-        raise ValueError(f"{name} must be a tensor of the losses' shape {tuple(losses.shape)}, got {kind}")
-    if measure.dtype == torch.bool or measure.is_complex():
-        raise ValueError(f"{name} must hold real numbers >= 0, got {measure.dtype}")
-
-
-def check_groups(groups: Tensor, losses: Tensor) -> None:
-    """An integer for each loss."""
-    if not isinstance(groups, Tensor) or groups.shape != losses.shape:
-        kind = f"shape {tuple(groups.shape)}" if isinstance(groups, Tensor) else type(groups).__name__
-        raise ValueError(f"groups must be a tensor of the losses' shape {tuple(losses.shape)}, got {kind}")
-    if groups.is_floating_point() or groups.is_complex() or groups.dtype == torch.bool:
-        raise ValueError(f"groups must hold whole numbers, one group each; got {groups.dtype}: use groups.long()")

@@ -1,4 +1,7 @@
-"""The values that flow between the parts of the package."""
+"""The values that flow between the parts of the package.
+
+Torch is imported by those that hold tensors, when it is needed: a data set can be named without it.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from torch import Tensor
 
     from antidote_learn.core.divergences import Divergence
 
-PerSampleLoss = Callable[[Tensor, Tensor], Tensor]
+PerSampleLoss = Callable[["Tensor", "Tensor"], "Tensor"]
 """(logits, targets) -> losses, one for each sample."""
 
 FADED = 0.05
@@ -71,32 +73,36 @@ class Relaxed:
     mass: Tensor | None = None
     scope: Relaxed | None = None  # the global solution, of which this holds one process's rows
 
-    def _scalar(self, name: str) -> Tensor:
-        return torch.as_tensor(self.raw[name], dtype=self.weights.dtype, device=self.weights.device)
+    def _scalar(self, value: Any) -> Tensor:
+        import torch
+
+        return torch.as_tensor(value, dtype=self.weights.dtype, device=self.weights.device)
 
     @property
     def lam(self) -> Tensor:
         """The multiplier of the budget; 0 where the budget is slack, +inf for delta = 0."""
-        return self._scalar("lam")
+        return self._scalar(self.raw["lam"])
 
     @property
     def rho(self) -> Tensor | None:
         """The multiplier of the mass; None for KL."""
-        return None if self.raw["rho"] is None else self._scalar("rho")
+        return None if self.raw["rho"] is None else self._scalar(self.raw["rho"])
 
     @property
     def achieved(self) -> Tensor:
         """D_f(Q || P)."""
-        return self._scalar("achieved")
+        return self._scalar(self.raw["achieved"])
 
     @property
     def delta(self) -> Tensor:
         """The budget."""
-        return self._scalar("delta")
+        return self._scalar(self.raw["delta"])
 
     @property
     def residual(self) -> Tensor:
         """|achieved - delta| / delta where the budget binds, else 0; in the precision of the solve."""
+        import torch
+
         raw, binds = self.raw, self.status == int(Status.BUDGET)
         error = abs(raw["achieved"] - raw["delta"]) / raw["delta"] if raw["delta"] != 0 else 0.0
         error = torch.as_tensor(error).nan_to_num(0.0)  # a penalised problem may choose a budget beyond all doubles
@@ -106,15 +112,17 @@ class Relaxed:
     def r_max(self) -> Tensor:
         """The largest fraction of the mass that the budget could forget (eq:delta_rmax)."""
         rate = self.raw["r_max"]
-        return torch.as_tensor(rate() if callable(rate) else rate, dtype=self.weights.dtype, device=self.weights.device)
+        return self._scalar(rate() if callable(rate) else rate)
 
     @property
     def threshold(self) -> Tensor:
         """Losses above it weigh nothing; +inf where weights never vanish."""
-        return self._scalar("threshold")
+        return self._scalar(self.raw["threshold"])
 
     def _ratio(self) -> tuple[Tensor, Tensor]:
         """(dQ/dP, P) over all samples that were relaxed together."""
+        import torch
+
         if self.scope is not None:
             return self.scope._ratio()
         count = max(self.weights.numel(), 1)

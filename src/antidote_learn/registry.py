@@ -1,4 +1,7 @@
-"""Names of methods, losses and protocols, and how a user writes them."""
+"""Names of methods, losses and protocols, and how a user writes them.
+
+Torch is imported when something is built: a name can be refused without it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from antidote_learn.core.losses import LOSSES
 from antidote_learn.core.losses.naming import loss_function, parse_loss
-from antidote_learn.methods.base import Method
 from antidote_learn.methods.objectives import (
     Antidote,
     AntidoteDataset,
@@ -20,14 +22,14 @@ from antidote_learn.methods.objectives import (
     AntidoteLearnedBudget,
     AntidoteMix,
 )
-from antidote_learn.methods.one_network import OneNetwork
 from antidote_learn.methods.parameters import Recipe, check_recipe, parameters_of
-from antidote_learn.nn.mean import MeanLoss
-from antidote_learn.nn.robust import RobustLoss
 from antidote_learn.presets import Case, base_data, preset, read
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from antidote_learn.methods.base import Method
+    from antidote_learn.nn.robust import RobustLoss
 
 BUDGETS = ("noise_rate", "delta", "penalty")
 GROUP = "antidote_learn.methods"  # of entry points
@@ -144,6 +146,7 @@ def register_method(name: str, recipe: Recipe) -> None:
         ValueError: The name is taken, or what is given is no such class.
 
     Example:
+        >>> from antidote_learn.nn.mean import MeanLoss
         >>> @dataclass(frozen=True)
         ... class Halved:
         ...     factor: float = 0.5
@@ -257,6 +260,9 @@ def with_budget(spec: MethodSpec, given: Mapping[str, Any]) -> MethodSpec:
 
 def build_method(spec: MethodSpec, *, samples: int = 1) -> Method:
     """A method whose budget is a number, for so many training samples."""
+    from antidote_learn.methods.one_network import OneNetwork
+    from antidote_learn.nn.mean import MeanLoss
+
     if spec.maker is None:
         return OneNetwork(MeanLoss(loss_function(spec.name)))
     made = spec.maker(**spec.parameters)
@@ -294,6 +300,8 @@ def loss(
         >>> loss("preset:NCE+MAE", reduction="sum")
         RobustLoss('nce+0.5*mae', reduction='sum')
     """
+    from antidote_learn.nn.robust import RobustLoss
+
     return RobustLoss(
         resolved(name),
         weight=weight,

@@ -213,7 +213,7 @@ def test_where_it_may_not_write(csv, images, tmp_path):
         (csv, {"label": "kind", "out": tmp_path / "x.csv", "in_place": True}, "give one of them"),
         (images, {"out": images / "cat" / "new"}, "lies in the data itself"),
         (images, {"out": images}, "exists already"),
-        (images, {"label": "kind"}, "takes no --label"),
+        (images, {"label": "kind"}, "takes no `label`"),
         ("digits", {}, "can be applied to"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -14,9 +14,10 @@ import pytest
 from scipy import stats
 
 from antidote_learn.bench import tables
-from antidote_learn.bench.cells import Cell, run_cell
+from antidote_learn.bench.cells import run_cell
 from antidote_learn.bench.comparison import draw_comparison, kinds_with_rates
-from antidote_learn.bench.grid import known_records, local_engine, make_cells, run_grid
+from antidote_learn.bench.grid import known_records, local_engine, run_grid
+from antidote_learn.bench.layout import Cell, make_cells
 from antidote_learn.cli.comparing import separated
 from tests.commands import Command, antidote
 

@@ -184,7 +184,7 @@ REFUSED = {
     "no such column": ({"image": "fil"}, r"photos\.csv: there is no column 'fil'; the columns are 'file', 'label'"),
     "numbers": ({"image": "n"}, r"photos\.csv: column 'n' must hold paths of image files; received .* integer"),
     "the labels": ({"image": "label"}, r"photos\.csv: column 'label' is named for the labels and for the images"),
-    "text, too": ({"image": "file", "text": ["n"]}, "--image file and --text n: .* give one of them"),
+    "text, too": ({"image": "file", "text": ["n"]}, "`image=file` and `text=n`: .* give one of them"),
     "no label": ({"image": "file", "label": "wrong"}, r"photos\.csv: there is no column 'wrong'"),
 }
 
@@ -201,7 +201,7 @@ def test_other_data_takes_no_column_of_images(tmp_path, data):
     table(tmp_path)
     np.savez(tmp_path / "arrays.npz", X=np.eye(4), y=[0, 1, 0, 1])
     what = {"digits": "digits", "pair": (np.eye(4), [0, 1, 0, 1])}.get(data, tmp_path / data)
-    with pytest.raises(ValueError, match="takes no --image: that is for tables in files"):
+    with pytest.raises(ValueError, match="takes no `image`: that is for tables in files"):
         open_data(what, image="file")
 
 

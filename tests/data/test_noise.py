@@ -17,7 +17,8 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.preprocessing import StandardScaler
 
 from antidote_learn.data.maps import CIFAR100_SUPERCLASS, MAPS
-from antidote_learn.data.noise import HUMAN, KINDS, NoiseSpec, from_human, inject, parse_noise
+from antidote_learn.data.noise import from_human, inject
+from antidote_learn.data.noise_grammar import HUMAN, KINDS, NoiseSpec, parse_noise
 
 BALANCED = np.repeat(np.arange(10), 1000)
 DIGITS, DIGIT_LABELS = load_digits(return_X_y=True)

@@ -141,7 +141,7 @@ def test_a_file_of_another_kind_is_refused(place):
     ],
 )
 def test_an_option_that_means_nothing_here_is_refused(place, data, options, named):
-    with pytest.raises(ValueError, match=rf"takes no --{named}"):
+    with pytest.raises(ValueError, match=rf"takes no `{named}`"):
         open_data(data if data in DATA else place / data, **options)
 
 

@@ -162,7 +162,7 @@ def test_results_do_not_lie_among_the_images(tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to(root)
     for out in (root, root / "run", root / "cat" / ".hidden" / "run", tmp_path / "link" / "run"):
         with pytest.raises(
-            ValueError, match=r"lies in the data, in .*, and would become a class: choose another --out"
+            ValueError, match=r"lies in the data, in .*, and would become a class: choose another `out`"
         ):
             check_out(out, data=str(root))
         with pytest.raises(ValueError, match="lies in the data"):

@@ -147,9 +147,9 @@ def test_recognised_and_named_texts_are_embedded_and_nothing_else():
 
 
 def test_a_table_without_text_and_data_that_is_no_table_are_refused():
-    with pytest.raises(ValueError, match=r"no column of the table was found to be text.*name it with --text"):
+    with pytest.raises(ValueError, match=r"no column of the table was found to be text.*name it with `text`"):
         fitted(pd.DataFrame({"a": [1.0, 2.0]}), text=())
-    with pytest.raises(ValueError, match="'digits' takes no --text-features: that is for tables"):
+    with pytest.raises(ValueError, match="'digits' takes no `text_features`: that is for tables"):
         train("digits", text_features="embeddings", epochs=1)
 
 

@@ -126,7 +126,7 @@ def test_a_missing_file_says_what_to_put_where(tiny, tmp_path):
     message = str(caught.value)
     assert f"tiny: {tmp_path / 'tiny-bin/two.bin'} is missing: unpack http" in message
     assert f"tiny.tar.gz in {tmp_path}, " in message
-    for hint in ("--data-root", "ANTIDOTE_DATA", "--download"):
+    for hint in ("`data_root`", "ANTIDOTE_DATA", "`download=True`"):
         assert hint in message
     assert "\n" not in message
 

@@ -74,8 +74,8 @@ def test_what_is_missing_is_named_with_what_to_put_where(tmp_path, path, message
     for words in (
         f" in {tmp_path}/webvision, ",
         "dataset2017.html",
-        "--data-root or ANTIDOTE_DATA",
-        "--download does not",
+        "`data_root` or ANTIDOTE_DATA",
+        "`download=True` does not",
     ):
         assert words in str(caught.value)
 

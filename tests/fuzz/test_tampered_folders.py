@@ -16,7 +16,8 @@ import pytest
 import torch
 
 from antidote_learn import audit, load, train
-from antidote_learn.bench.grid import local_engine, make_cells, run_grid
+from antidote_learn.bench.grid import local_engine, run_grid
+from antidote_learn.bench.layout import make_cells
 from antidote_learn.bench.tables import compared
 from antidote_learn.training import loop
 from antidote_learn.training.checkpoint import SEAL, read_tensors, write_json, write_sealed, write_tensors

@@ -131,7 +131,7 @@ def test_an_audit_of_other_data_is_refused(tmp_path, data, change, says):
 def test_a_folder_that_is_no_audit_is_refused(tmp_path):
     done = antidote("train", "iris", "--labels", tmp_path / "nothing", "--out", tmp_path / "run")
     assert done.code == 2
-    assert "holds no finished audit: make one with `antidote audit DATA --out" in done.complaint
+    assert "holds no finished audit: audit the data with --out" in done.complaint
 
 
 def test_another_audit_is_another_run(tmp_path, data):

@@ -252,7 +252,9 @@ def test_what_a_run_s_folder_names_is_never_executed(run, table, named, tmp_path
     card = folder / "model" / "model.json"
     write_sealed(card, {**read_json(card), "model": named})
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="damaged" if not isinstance(named, str) else r"load\(folder, model=\.\.\.\)"):
+    with pytest.raises(
+        ValueError, match="damaged" if not isinstance(named, str) else "hand the network over as `model`"
+    ):
         load(folder)
     predicted = antidote("predict", folder, table, cwd=tmp_path)
     assert predicted.code == 2, predicted.err
@@ -273,7 +275,7 @@ def test_a_network_object_from_python(tmp_path):
     run = train((X, y), model=net, noise_rate=0.1, epochs=10, out=tmp_path)
     assert all((a == b).all() for a, b in zip(before, net.parameters(), strict=True))
     assert (run.predict(X) == y).mean() > 0.9
-    with pytest.raises(ValueError, match=r"Sequential object.*load\(folder, model=\.\.\.\)"):
+    with pytest.raises(ValueError, match=r"Sequential object.*hand the network over as `model`"):
         load(tmp_path)
     again = load(tmp_path, model=nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 2)))
     assert np.array_equal(again.predict_proba(X), run.predict_proba(X))

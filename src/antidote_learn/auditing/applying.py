@@ -65,7 +65,7 @@ def apply_decisions(
     suffix = _suffix(source, label)
     if in_place:
         if out is not None:
-            raise ValueError(f"--in-place and --out {out}: give one of them")
+            raise ValueError(f"`in_place=True` and `out={out}`: give one of them")
         return apply_in_place(given, source, suffix, label)
     wanted = data_hash(given)
     if wanted is not None and content_hash(source) != wanted:
@@ -79,7 +79,7 @@ def _write_file(given: pd.DataFrame, source: Path, suffix: str, label: str | Non
     log = target.with_name(f"{target.name}{SUFFIX}")
     settle(log)
     if not target.name.lower().endswith(suffix):
-        raise ValueError(f"{source.name} is written as a file that ends in {suffix}; received --out {target}")
+        raise ValueError(f"{source.name} is written as a file that ends in {suffix}; received `out={target}`")
     _check_free(target)
     edited, found = review_of_file(given, source, suffix, label)
     lines = log_text([asdict(change) for change in found.changes])
@@ -99,7 +99,7 @@ def _write_folder(given: pd.DataFrame, source: Path, suffix: str, label: str | N
     if target.is_symlink() or not target.is_dir() or any(target.iterdir()):
         _check_free(target)
     if target.resolve().is_relative_to(source.resolve()):
-        raise ValueError(f"{target} lies in the data itself: choose another --out")
+        raise ValueError(f"{target} lies in the data itself: choose another `out`")
     images, found = review_of_folder(given, source)
     moves = planned(images, found.changes, in_place=False)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +116,7 @@ def _suffix(source: Path, label: str | None) -> str:
     if not ends:
         raise ValueError(f"decisions can be applied to {ACCEPTED}; received {str(source)!r}")
     if label is not None and ends[0] in ("", ".npz"):
-        raise ValueError(f"{source.name!r} takes no --label: that is for tables in files")
+        raise ValueError(f"{source.name!r} takes no `label`: that is for tables in files")
     return ends[0]
 
 
@@ -129,7 +129,7 @@ def _beside(source: Path, suffix: str) -> Path:
 def _check_free(path: Path) -> None:
     """ValueError where something is already, be it a link that leads nowhere."""
     if os.path.lexists(path):
-        raise ValueError(f"{path} exists already: choose another --out")
+        raise ValueError(f"{path} exists already: choose another `out`")
 
 
 def _is_begun(log: Path, lines: bytes) -> bool:
@@ -137,5 +137,5 @@ def _is_begun(log: Path, lines: bytes) -> bool:
     if not os.path.lexists(log):
         return False
     if read_log(log) != lines:
-        raise ValueError(f"{log} exists already, a log of other changes: choose another --out, or move it elsewhere")
+        raise ValueError(f"{log} exists already, a log of other changes: choose another `out`, or move it elsewhere")
     return True

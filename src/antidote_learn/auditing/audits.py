@@ -14,16 +14,15 @@ from torch import nn
 
 from antidote_learn._types import Arrays
 from antidote_learn.auditing.contents import hash_if_stored
-from antidote_learn.auditing.counts import check_cut
 from antidote_learn.auditing.embeddings import ROOM, Embeddable, Pictures, Texts
 from antidote_learn.auditing.evidence import EPOCHS
 from antidote_learn.auditing.features import described, text_columns, width_of, with_audit_features
 from antidote_learn.auditing.job import AuditSpec, Job, work
+from antidote_learn.auditing.requests import AuditRequest, check_audit
 from antidote_learn.auditing.results import Audit, cut_again, read_audit, write_issues
-from antidote_learn.data.encoders import IMAGES, Encoder, check_encoder, chosen_encoder, missing_encoder
+from antidote_learn.data.encoders import IMAGES, Encoder, chosen_encoder, missing_encoder
 from antidote_learn.data.labels import as_numpy
-from antidote_learn.data.noise import parse_noise
-from antidote_learn.data.opening import check_out, open_data
+from antidote_learn.data.opening import open_data
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take
 from antidote_learn.data.sentences import texts_of
 from antidote_learn.models import check_model, default_model
@@ -32,7 +31,7 @@ from antidote_learn.training.folders import claim_folder, is_finished
 from antidote_learn.training.interrupts import gently
 from antidote_learn.training.loop import Settings
 from antidote_learn.training.progress import Reporter, Silent
-from antidote_learn.training.protocols import check_seeds, chosen_protocol
+from antidote_learn.training.protocols import chosen_protocol
 from antidote_learn.training.specs import shared
 
 BATCHES = 7  # in an epoch, where the batch stays between the next two
@@ -108,14 +107,9 @@ def audit(
         >>> found.table.columns[:5].tolist()
         ['index', 'is_label_issue', 'label_quality', 'given_label', 'predicted_label']
     """
+    check_audit(AuditRequest(**locals()))
     reporter = reporter or Silent()
-    check_cut(max_flagged, fdr)
-    parse_noise(noise)
-    check_encoder(encoder)
     noise_seed = seed if noise_seed is None else noise_seed
-    check_seeds(seed, noise_seed)
-    if out is not None:
-        check_out(out, data=X)
     arrays = open_data(
         X if y is None else (X, y),
         label=label,
@@ -227,7 +221,7 @@ def _embeddable(
         return Pictures(given.rows)
     names = text_columns(given.encoding)
     if not names and choice != "auto":
-        raise ValueError(f"encoder {choice} reads text, and no column was found to be text: name it with --text")
+        raise ValueError(f"encoder {choice} reads text, and no column was found to be text: name it with `text`")
     table = arrays.inputs.iloc[places]
     return Texts([texts_of(table[name]) for name in names]) if names else None
 
@@ -239,7 +233,7 @@ def _advice(choice: str, embeddable: Embeddable | None, arrays: Arrays, given: P
     if isinstance(embeddable, Texts) and embeddable.characters > MOST_CHARACTERS:
         return (
             f"{embeddable.characters} characters of text would take long to embed (up to {MOST_CHARACTERS} are): they "
-            f"are judged as TF-IDF; --encoder {embeddable.encoder.name} embeds them, often better"
+            f"are judged as TF-IDF; `encoder={embeddable.encoder.name}` embeds them, often better"
         )
     lacking = missing_encoder(arrays.inputs)
     if lacking is not None and (lacking is IMAGES or text_columns(given.encoding)):

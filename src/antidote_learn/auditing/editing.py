@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from antidote_learn.auditing.decisions import Change, Decisions, checked
 from antidote_learn.data.labels import class_names, label_words, names_of
-from antidote_learn.data.parsing import SEPARATORS
+from antidote_learn.data.safety import SEPARATORS
 from antidote_learn.data.tabular import about, all_arrays, label_columns, read_frame, read_npz
 
 

@@ -52,7 +52,7 @@ def _required_hash(given: pd.DataFrame) -> str:
     if found is None:
         raise ValueError(
             f"decisions without a {HASH!r} are not applied in place, since nobody can tell whether the data are still "
-            "those that were audited: export them from the review page of a new audit, or give --out for a copy"
+            "those that were audited: export them from the review page of a new audit, or give `out` for a copy"
         )
     return found
 
@@ -61,7 +61,7 @@ def _already_applied(given: pd.DataFrame, source: Path, history: list[Applicatio
     """What the same decisions did before, where nothing but later decisions has changed the data since."""
     same = [one for one in history if one.decisions == decisions_hash(given) and one.data_hash == data_hash(given)]
     if not same or history[-1].new_data_hash != now:
-        undo = f", or undo what was applied since (antidote apply --undo {log_of(source)})" if history else ""
+        undo = f", or undo what was applied since by its log, {log_of(source)}" if history else ""
         raise ValueError(f"{source.name}: {OTHER_DATA}{undo}")
     done = same[-1]
     return Applied(source, log_of(source), done.relabelled, done.dropped, done.kept, already=True)

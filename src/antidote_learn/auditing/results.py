@@ -44,7 +44,7 @@ class Audit:
         table: Every row, the worst first: ``index`` (0-based position in the source), ``is_label_issue``,
             ``label_quality`` (the probability that the given label is right), ``given_label``, ``predicted_label``,
             ``predicted_probability``, ``reason``, and where they are known ``file`` and ``clean_label``.
-        summary: What `antidote audit --json` prints, and more.
+        summary: What the command line prints of it as JSON, and more.
         posterior: For each row its likeliest classes and their probabilities.
         around: (N, m) the nearest rows of each, in the order of the posterior; None where they are not known.
         inputs: The samples in that order; None where they are not at hand.

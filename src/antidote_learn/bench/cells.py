@@ -1,23 +1,19 @@
-"""One cell of a grid: a training run, named by what determines it, and the record it leaves."""
+"""One cell of a grid is made: the training run, and the record it leaves."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from antidote_learn.registry import resolved, stand_in_note
+from antidote_learn.bench.layout import RECORD, Cell
 from antidote_learn.training.checkpoint import check_held, read_json, write_sealed
 from antidote_learn.training.engine import RunFailed
 from antidote_learn.training.interrupts import Interrupted
-from antidote_learn.training.plans import Request, plan_run
+from antidote_learn.training.plans import plan_run
 from antidote_learn.training.runs import train
 from antidote_learn.training.specs import read_spec
 
-FORMAT = 1
 SETTINGS = (
     "protocol", "model", "optimizer", "lr", "schedule", "epochs", "batch_size", "weight_decay", "clip", "augment",
     "samples",
@@ -28,44 +24,9 @@ FIGURES: dict[str, type | tuple[type, ...]]
 FIGURES = {"last": NUMBER, "best": NUMBER, "seconds": NUMBER, "against": str, "settings": dict}  # of a run that ended
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A run to make.
-
-    Attributes:
-        data: As `train` takes it, in a string.
-        method: As the user wrote it: presets and aliases are resolved for the data and the noise.
-        noise: Of the training labels.
-        seed: Of everything.
-        options: Further arguments of `train`.
-    """
-
-    data: str
-    method: str
-    noise: str
-    seed: int
-    options: Mapping[str, Any]
-
-    @property
-    def trained(self) -> str:
-        """The method as it is trained."""
-        return resolved(self.method, data=self.data, noise=self.noise)
-
-    @property
-    def note(self) -> str:
-        """Where the method is a preset without published values for the data or the noise; else ""."""
-        return stand_in_note(self.method, data=self.data, noise=self.noise)
-
-    @property
-    def name(self) -> str:
-        """Of its folder: a hash of all that determines it."""
-        what = {**asdict(self), "method": self.trained, "format": FORMAT}
-        return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:16]
-
-
 def record_of(cell: Cell, folder: Path) -> dict[str, Any] | None:
     """What a cell that has ended left in a grid's folder; None where it has not."""
-    path = folder / cell.name / "record.json"
+    path = folder / cell.name / RECORD
     if not path.exists():
         return None
     record = read_json(path, {"noise": str, "seed": int})
@@ -92,13 +53,13 @@ def run_cell(cell: Cell, folder: Path) -> dict[str, Any] | None:
     record = {"method": cell.method, "trained": cell.trained, "noise": cell.noise, "seed": cell.seed, **found}
     if _lasts(record):
         place.mkdir(parents=True, exist_ok=True)
-        write_sealed(place / "record.json", record)
+        write_sealed(place / RECORD, record)
     return record
 
 
 def check_cell(cell: Cell) -> None:
     """ValueError or FileNotFoundError where the run cannot begin; nothing is written."""
-    plan_run(Request(cell.data, method=cell.trained, noise=cell.noise, seed=cell.seed, **cell.options))
+    plan_run(cell.request)
 
 
 def _lasts(record: Mapping[str, Any]) -> bool:

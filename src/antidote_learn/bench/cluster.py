@@ -8,8 +8,9 @@ from pathlib import Path
 
 import torch
 
-from antidote_learn.bench.cells import Cell, run_cell
+from antidote_learn.bench.cells import run_cell
 from antidote_learn.bench.grid import Engine, Record, cores
+from antidote_learn.bench.layout import Cell
 from antidote_learn.training.interrupts import Interrupted
 
 
@@ -25,7 +26,7 @@ def ray_engine(jobs: int | None = None) -> Engine:
     try:
         import ray
     except ImportError as error:
-        raise ValueError("--engine ray needs Ray: pip install 'antidote-learn[ray]'") from error
+        raise ValueError("`engine=ray` needs Ray: pip install 'antidote-learn[ray]'") from error
     threads = 1 if jobs is None else max(1, cores() // jobs)
 
     def run(cells: Sequence[Cell], folder: Path) -> Iterator[Record | None]:

@@ -1,14 +1,12 @@
-"""Grids of runs: which cells there are, and engines that make those that are missing."""
+"""Grids of runs: engines that make the cells that are missing."""
 
 from __future__ import annotations
 
-import itertools
 import multiprocessing
 import os
 import signal
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -16,16 +14,13 @@ from typing import Any, Protocol
 
 import torch
 
-from antidote_learn.bench.cells import Cell, check_cell, record_of, run_cell
-from antidote_learn.data.noise import parse_noise
-from antidote_learn.registry import check_method, parse_method, with_budget
+from antidote_learn.bench.cells import check_cell, record_of, run_cell
+from antidote_learn.bench.layout import Cell
 from antidote_learn.training.checkpoint import locked
 from antidote_learn.training.engine import RunFailed
 from antidote_learn.training.interrupts import Interrupted
-from antidote_learn.training.plans import check_injected
 
 Record = dict[str, Any]
-MOST_CELLS = 100_000
 
 
 class Listener(Protocol):
@@ -36,34 +31,6 @@ class Listener(Protocol):
 
     def ended(self, record: Record) -> None:
         """A cell ended."""
-
-
-def make_cells(
-    data: str, *, methods: Sequence[str], noises: Sequence[str], seeds: Sequence[int], options: Mapping[str, Any]
-) -> list[Cell]:
-    """All cells, checked; seeds vary slowest, so that a grid that is not done has whole rows first.
-
-    Raises:
-        ValueError: For a method or noise that is none, or one that is there twice.
-    """
-    if len(methods) * len(noises) * len(seeds) > MOST_CELLS:
-        raise ValueError(f"a grid has at most {MOST_CELLS} cells; leave out methods, noises or seeds")
-    for what, given in (("method", methods), ("noise", noises), ("seed", seeds)):
-        if not given:
-            raise ValueError(f"give at least one {what}")
-        twice = [value for value, times in Counter(given).items() if times > 1]
-        if twice:
-            raise ValueError(f"the {what} {twice[0]!r} is there twice: leave one out")
-    cells = [
-        Cell(data, method, noise, seed, options) for seed, noise, method in itertools.product(seeds, noises, methods)
-    ]
-    for noise in noises:
-        parse_noise(noise)
-    for cell in cells[: len(methods) * len(noises)]:
-        method = with_budget(parse_method(cell.trained), {})
-        check_method(method)
-        check_injected(method, cell.noise)
-    return cells
 
 
 def check_cells(cells: Sequence[Cell], folder: Path) -> None:
@@ -133,7 +100,7 @@ def local_engine(jobs: int) -> Engine:
                 yield future.result()
         except BrokenProcessPool as error:
             raise RunFailed(
-                "a worker died, perhaps for lack of memory: run the same command again to go on, with fewer --jobs"
+                "a worker died, perhaps for lack of memory: run the same command again to go on, with fewer `jobs`"
             ) from error
         except KeyboardInterrupt:  # the workers heard it too, and end after their step
             raise Interrupted from None

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from antidote_learn.bench.cells import Cell
+from antidote_learn.bench.layout import Cell
 
 LEVEL = 0.05  # of the test behind "not significantly worse"
 FEWEST = 3  # seeds for it

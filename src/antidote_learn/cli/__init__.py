@@ -56,46 +56,22 @@ def _start(
 
 
 @app.command()
+@given.take_training
 def train(
     data: given.Data,
     method: Annotated[
         str | None, typer.Option(help="Method with parameters, e.g. ce or antidote:kappa=0.", show_default="antidote")
     ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="Folder of an audit of this data, to train on its labels.")
-    ] = None,
     noise: Annotated[str, typer.Option(help="Noise to add to the training labels, e.g. symmetric:0.4.")] = "none",
-    noise_seed: Annotated[int | None, typer.Option(help="Seed of that noise (default: --seed).")] = None,
     noise_rate: Annotated[str, typer.Option(help="Share of wrong labels, or auto to estimate it.")] = "auto",
     delta: Annotated[float | None, typer.Option(help="Budget of forgetting, instead of a rate.")] = None,
     penalty: Annotated[float | None, typer.Option(help="Price of forgetting, instead of a rate.")] = None,
-    label: given.Label = None,
-    text: given.Text = None,
-    image: given.Image = None,
-    text_features: given.TextFeatures = "tfidf",
-    test: given.Test = None,
-    subset: given.Subset = None,
-    model: given.Model = None,
-    protocol: given.Protocol = None,
-    epochs: given.Epochs = None,
-    batch_size: given.BatchSize = None,
-    lr: given.Rate = None,
-    optimizer: given.Optimizer = None,
-    weight_decay: given.WeightDecay = None,
-    schedule: given.Schedule = None,
-    warmup: given.Warmup = None,
-    clip: given.Clip = None,
-    augment: given.Augment = True,
+    *,
+    training: given.Training,
     seed: Annotated[int, typer.Option(help="Seed of weights, order and augmentation.")] = 0,
     out: Annotated[Path | None, typer.Option(help="The run's folder (default: a name under runs).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
-    devices: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
     nodes: Annotated[int, typer.Option(help="Machines.")] = 1,
-    precision: Annotated[str, typer.Option(help="32, bf16 or 16.")] = "32",
-    workers: Annotated[int, typer.Option(help="Threads that decode image files.")] = 2,
-    data_root: given.DataRoot = None,
-    download: given.Download = False,
-    strict: given.Strict = False,
     figures: Annotated[bool, typer.Option("--figures", help="Draw the run's figures into its folder.")] = False,
     quiet: given.Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
@@ -103,48 +79,28 @@ def train(
     """Train a network on labels that cannot be trusted."""
     with failures():
         from antidote_learn.cli.reporters import reporter_for
-        from antidote_learn.training.engine import Engine
+        from antidote_learn.training.requests import Request, check_request
+
+        asked: dict[str, Any] = {
+            "method": method,
+            "noise": noise,
+            "noise_rate": _rate(noise_rate),
+            "delta": delta,
+            "penalty": penalty,
+            "seed": seed,
+            "out": out,
+            "resume": resume,
+            "nodes": nodes,
+            "reporter": reporter_for(quiet=quiet),
+            **training.arguments,
+        }
+        check_request(Request(data, **asked))
+        from antidote_learn.training.engine import Engine  # only now: it takes seconds
         from antidote_learn.training.runs import train as run
 
-        done = run(
-            data,
-            method=method,
-            labels=labels,
-            noise=noise,
-            noise_seed=noise_seed,
-            noise_rate=_rate(noise_rate),
-            delta=delta,
-            penalty=penalty,
-            label=label,
-            text=tuple(text or ()),
-            image=image,
-            text_features=text_features,
-            test=test,
-            subset=subset,
-            model=model,
-            protocol=protocol,
-            epochs=epochs,
-            batch_size=batch_size,
-            lr=lr,
-            optimizer=optimizer,
-            weight_decay=weight_decay,
-            schedule=schedule,
-            warmup=warmup,
-            clip=clip,
-            augment=augment,
-            seed=seed,
-            out=out,
-            resume=resume,
-            devices=devices,
-            nodes=nodes,
-            precision=precision,
-            workers=workers,
-            data_root=data_root,
-            download=download,
-            strict=strict,
-            reporter=reporter_for(quiet=quiet),
-        )
-        if not Engine(devices=devices, nodes=nodes).is_first:  # torchrun or a cluster has started it beside the first
+        done = run(data, **asked)
+        engine = Engine(devices=training.devices, nodes=nodes)
+        if not engine.is_first:  # torchrun or a cluster has started it beside the first
             return
         if figures:
             from antidote_learn.bench.plots import draw_figures

@@ -9,6 +9,7 @@ import typer
 from antidote_learn.cli import options as given
 from antidote_learn.cli.escaping import escape_text, say
 from antidote_learn.cli.failures import failures
+from antidote_learn.cli.flags import with_flags
 
 if TYPE_CHECKING:
     from antidote_learn.auditing.results import Audit
@@ -45,33 +46,36 @@ def audit(
 ) -> None:
     """Find which labels are wrong, and how many."""
     with failures():
+        from antidote_learn.auditing.requests import AuditRequest, check_audit
+        from antidote_learn.cli.reporters import reporter_for
+
+        asked: dict[str, Any] = {
+            "label": label,
+            "text": tuple(text or ()),
+            "image": image,
+            "encoder": encoder,
+            "max_flagged": max_flagged,
+            "fdr": fdr,
+            "noise": noise,
+            "noise_seed": noise_seed,
+            "subset": subset,
+            "model": model,
+            "epochs": epochs,
+            "seed": seed,
+            "out": out or Path("audits") / (Path(data).stem or "data"),
+            "resume": resume,
+            "data_root": data_root,
+            "download": download,
+            "strict": strict,
+            "reporter": reporter_for(quiet=quiet),
+        }
+        check_audit(AuditRequest(X=data, **asked))
         from antidote_learn.auditing.audits import audit as run
         from antidote_learn.auditing.exporting import writer_for
-        from antidote_learn.cli.reporters import reporter_for
 
         if export is not None:
             writer_for(export)  # before anything is trained
-        found = run(
-            data,
-            label=label,
-            text=tuple(text or ()),
-            image=image,
-            encoder=encoder,
-            max_flagged=max_flagged,
-            fdr=fdr,
-            noise=noise,
-            noise_seed=noise_seed,
-            subset=subset,
-            model=model,
-            epochs=epochs,
-            seed=seed,
-            out=out or Path("audits") / (Path(data).stem or "data"),
-            resume=resume,
-            data_root=data_root,
-            download=download,
-            strict=strict,
-            reporter=reporter_for(quiet=quiet),
-        )
+        found = run(data, **asked)
         if export is not None:
             found.export(export)
     if as_json:
@@ -138,7 +142,7 @@ def _report(found: "Audit") -> None:
     typer.echo()
     say(f"Looked at: {summary['features']}.")
     if summary.get("advice"):
-        say(f"Note: {summary['advice']}.")
+        say(f"Note: {with_flags(summary['advice'])}.")
     say(f"every row, the worst first: {Path(summary['out']) / 'issues.csv'}", err=True)
     say(f"to look at them, open in a browser: {Path(summary['out']) / 'review.html'}", err=True)
 

@@ -11,15 +11,18 @@ import typer
 from antidote_learn.cli import options as given
 from antidote_learn.cli.escaping import say
 from antidote_learn.cli.failures import failures
+from antidote_learn.cli.flags import with_flags
 
 if TYPE_CHECKING:
-    from antidote_learn.bench.cells import Cell
+    from antidote_learn.bench.layout import Cell
     from antidote_learn.bench.tables import Comparison
 
 FORMATS = ("table", "markdown", "csv", "json", "latex")
 ENGINES = ("local", "ray")
+NAMED = ("text_features", "augment", "strict")  # at their default, too: names of cells have always had them
 
 
+@given.take_training
 def compare(
     data: given.Data,
     methods: Annotated[str, typer.Option(help="Methods and losses, separated by commas.")],
@@ -29,54 +32,16 @@ def compare(
     engine: Annotated[str, typer.Option(help="local, or ray for a Ray cluster.")] = "local",
     out: Annotated[Path | None, typer.Option(help="The grid's folder (default: a name under grids).")] = None,
     output: Annotated[str, typer.Option("--format", help="table, markdown, csv, json or latex.")] = "table",
-    label: given.Label = None,
-    text: given.Text = None,
-    image: given.Image = None,
-    text_features: given.TextFeatures = "tfidf",
-    test: given.Test = None,
-    subset: given.Subset = None,
-    model: given.Model = None,
-    protocol: given.Protocol = None,
-    epochs: given.Epochs = None,
-    batch_size: given.BatchSize = None,
-    lr: given.Rate = None,
-    optimizer: given.Optimizer = None,
-    weight_decay: given.WeightDecay = None,
-    schedule: given.Schedule = None,
-    warmup: given.Warmup = None,
-    clip: given.Clip = None,
-    augment: given.Augment = True,
-    data_root: given.DataRoot = None,
-    strict: given.Strict = False,
+    *,
+    training: given.Training,
     quiet: given.Quiet = False,
 ) -> None:
     """Compare methods under one protocol; a grid that was stopped goes on where it was."""
-    chosen = {
-        "label": label,
-        "text": tuple(text or ()),
-        "image": image,
-        "text_features": text_features,
-        "test": test,
-        "subset": subset,
-        "model": model,
-        "protocol": protocol,
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "lr": lr,
-        "optimizer": optimizer,
-        "weight_decay": weight_decay,
-        "schedule": schedule,
-        "warmup": warmup,
-        "clip": clip,
-        "augment": augment,
-        "data_root": None if data_root is None else str(data_root),
-        "strict": strict,
-    }
     with failures(again="go on with the same command"):
         for value, accepted, what in ((output, FORMATS, "--format"), (engine, ENGINES, "--engine")):
             if value not in accepted:
                 raise ValueError(f"{what} must be one of {', '.join(accepted)}; got {value!r}")
-        from antidote_learn.bench.grid import make_cells
+        from antidote_learn.bench.layout import check_layout, make_cells
         from antidote_learn.data.opening import check_out
 
         cells = make_cells(
@@ -84,10 +49,11 @@ def compare(
             methods=separated(methods),
             noises=separated(noise),
             seeds=range(seeds),
-            options={key: value for key, value in chosen.items() if value not in (None, ())},
+            options=cell_options(training),
         )
         folder = out or Path("grids") / re.sub(r"[^\w.-]+", "-", Path(data).stem)
-        check_out(folder, data=data, test=test)
+        check_out(folder, data=data, test=training.test)
+        check_layout(cells, folder)
         for note in dict.fromkeys(cell.note for cell in cells if cell.note and not quiet):
             say(f"note: {note}", err=True)
         comparison = _made(cells, folder, engine, jobs, quiet)
@@ -96,6 +62,13 @@ def compare(
     if failed:
         say(f"antidote: {failed} of {len(cells)} runs failed", err=True)
         raise typer.Exit(1)
+
+
+def cell_options(training: given.Training) -> dict[str, Any]:
+    """What every run of a grid is asked for; a cell is named by it, so that what is at its default is left out."""
+    wanted = {*training.changed, *NAMED}
+    chosen = {name: value for name, value in training.arguments.items() if name in wanted}
+    return {name: str(value) if isinstance(value, Path) else value for name, value in chosen.items()}
 
 
 def separated(text: str) -> list[str]:
@@ -138,7 +111,7 @@ def _print(comparison: "Comparison", output: str, folder: Path) -> None:
         _console().print(table_of(comparison))
         say(f"{tables.NOTE}. {tables.protocol_line(comparison)}", err=True)
         if comparison.missing:
-            say(tables.missing_line(comparison), err=True)
+            say(with_flags(tables.missing_line(comparison)), err=True)
     else:
         written: Any = getattr(tables, f"as_{output}")
         typer.echo(written(comparison), nl=False)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import typer
 
 from antidote_learn.cli.escaping import say
+from antidote_learn.cli.flags import with_flags
 
 LONGEST = 2000  # characters of a message: a cell of a table may be as long as a book
 
@@ -38,6 +39,6 @@ def _leave_by_name(error: Exception, again: str) -> None:
 
 
 def _leave(code: int, error: object) -> None:
-    line = " ".join(str(error).split())
+    line = " ".join(with_flags(error).split())
     say(f"antidote: {line if len(line) <= LONGEST else line[: LONGEST - 3] + '...'}", err=True)
     raise typer.Exit(code)

@@ -106,7 +106,7 @@ def _models() -> list[Row]:
 
 
 def _noise() -> list[Row]:
-    from antidote_learn.data.noise import KINDS
+    from antidote_learn.data.noise_grammar import KINDS
 
     return [{"name": kind.usage, "about": kind.about} for kind in KINDS.values()]
 

@@ -14,9 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 from rich.text import Text
 
-from antidote_learn.bench.cells import Cell
+from antidote_learn.bench.layout import Cell
 from antidote_learn.bench.tables import Comparison, cell_text, compared, marks
 from antidote_learn.cli.escaping import escape_text
+from antidote_learn.cli.flags import with_flags
 
 STYLES = {"best": "bold green", "second": "underline"}
 
@@ -75,7 +76,7 @@ class GridLines:
         self._records.append(record)
         if self._told:
             done, total = len(self._records), len(self._cells)
-            figure = f"{record['last']:.2f} %" if "last" in record else f"FAILED: {record['error']}"
+            figure = f"{record['last']:.2f} %" if "last" in record else f"FAILED: {with_flags(record['error'])}"
             left = (time.monotonic() - self._start) / (done - self._first) * (total - done)
             where = f"{record['method']}, {record['noise']}, seed {record['seed']}"
             self._say(f"{done}/{total} {where}: {figure}, {left / 60:.0f} min left")

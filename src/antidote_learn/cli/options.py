@@ -1,10 +1,17 @@
 """Options that several commands have, with their help."""
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
+Labels = Annotated[Path | None, typer.Option(help="Folder of an audit of this data, to train on its labels.")]
+NoiseSeed = Annotated[int | None, typer.Option(help="Seed of the noise (default: that of the run).")]
 Data = Annotated[str, typer.Argument(help="A built-in name, a .csv, .parquet or .npz file, or a folder of images.")]
 Label = Annotated[str | None, typer.Option(help="Label column of a table.")]
 Text = Annotated[list[str] | None, typer.Option(help="Column that holds text; may be repeated.")]
@@ -26,7 +33,70 @@ Schedule = Annotated[str | None, typer.Option(help="constant, cosine, step:E1,E2
 Warmup = Annotated[float | None, typer.Option(help="Epochs over which the learning rate rises.")]
 Clip = Annotated[float | None, typer.Option(help="Largest norm of the gradient, 0 for any.")]
 Augment = Annotated[bool, typer.Option("--augment/--no-augment", help="Crop and mirror training images.")]
+Devices = Annotated[int, typer.Option(help="Processes of a run on this machine.")]
+Precision = Annotated[str, typer.Option(help="32, bf16 or 16.")]
+Workers = Annotated[int, typer.Option(help="Threads that decode image files.")]
 DataRoot = Annotated[Path | None, typer.Option(help="Where official files lie (default: $ANTIDOTE_DATA).")]
 Download = Annotated[bool, typer.Option("--download", help="Fetch official files that are missing.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse data with unreadable images.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes.")]
+
+
+@dataclass(frozen=True)
+class Training:
+    """The options that every command has which trains as `train` does: arguments of it, by the same names."""
+
+    labels: Labels = None
+    noise_seed: NoiseSeed = None
+    label: Label = None
+    text: Text = None
+    image: Image = None
+    text_features: TextFeatures = "tfidf"
+    test: Test = None
+    subset: Subset = None
+    model: Model = None
+    protocol: Protocol = None
+    epochs: Epochs = None
+    batch_size: BatchSize = None
+    lr: Rate = None
+    optimizer: Optimizer = None
+    weight_decay: WeightDecay = None
+    schedule: Schedule = None
+    warmup: Warmup = None
+    clip: Clip = None
+    augment: Augment = True
+    devices: Devices = 1
+    precision: Precision = "32"
+    workers: Workers = 2
+    data_root: DataRoot = None
+    download: Download = False
+    strict: Strict = False
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """For `train`; those that nobody gave and that have no value of their own are left out."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values["text"] = tuple(self.text or ())
+        return {name: value for name, value in values.items() if value not in (None, ())}
+
+    @property
+    def changed(self) -> set[str]:
+        """The options that are not at their default."""
+        return {field.name for field in fields(self) if getattr(self, field.name) != field.default}
+
+
+def take_training(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of `Training`, one by one, in the place of its parameter ``training``."""
+    shared = [inspect.Parameter(f.name, KEYWORD, default=f.default, annotation=f.type) for f in fields(Training)]
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        parameters += shared if parameter.name == "training" else [parameter.replace(kind=KEYWORD)]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        training = Training(**{parameter.name: given.pop(parameter.name) for parameter in shared})
+        command(**given, training=training)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run

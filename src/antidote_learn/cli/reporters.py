@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from antidote_learn.cli.escaping import escape_text
+from antidote_learn.cli.flags import with_flags
 from antidote_learn.training.progress import Reporter, Silent
 
 EVERY = 30.0  # seconds between two lines inside an epoch, where there is no terminal
@@ -47,7 +48,7 @@ class Lines:
 
     def note(self, text: str) -> None:
         """A line."""
-        self._say(f"note: {text}")
+        self._say(f"note: {with_flags(text)}")
 
     def stage(self, name: str, *, epochs: int, done: int) -> None:
         """Nothing yet."""
@@ -106,7 +107,7 @@ class Bars:
     def note(self, text: str) -> None:
         """A line above the bars."""
         self._start()
-        self._live.console.print(escape_text(f"note: {text}"), markup=False, highlight=False, emoji=False)
+        self._live.console.print(escape_text(f"note: {with_flags(text)}"), markup=False, highlight=False, emoji=False)
 
     def stage(self, name: str, *, epochs: int, done: int) -> None:
         """A new pair of bars."""

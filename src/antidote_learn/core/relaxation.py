@@ -11,11 +11,12 @@ import reprlib
 import torch
 from torch import Tensor
 
-from antidote_learn._checks import check_losses, check_number, check_penalty, real_number
+from antidote_learn._checks import check_number, check_penalty, real_number
 from antidote_learn._types import Relaxed
 from antidote_learn.core.budgets import require_forgetting
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.core.envelope import attach
+from antidote_learn.core.tensors import check_losses
 from antidote_learn.core.weighing import weigh
 
 

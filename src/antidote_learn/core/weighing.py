@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from antidote_learn._checks import check_groups, check_losses, check_measure
 from antidote_learn._types import Status
 from antidote_learn.core.device import weigh_on_device
 from antidote_learn.core.divergences import Divergence
 from antidote_learn.core.host import weigh_on_host
 from antidote_learn.core.outcomes import Weighing, field_dtype, raw_fields
+from antidote_learn.core.tensors import check_groups, check_losses, check_measure
 
 
 def weigh(

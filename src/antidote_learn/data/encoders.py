@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 import numpy as np
-import pandas as pd
 
 from antidote_learn._types import ImageFiles, Inputs
 from antidote_learn.data import pictures, sentences
@@ -73,7 +72,7 @@ def chosen_encoder(choice: str, inputs: Inputs) -> Encoder | None:
         encoder = _suitable(inputs)
         return None if encoder is None or encoder.missing else encoder
     encoder = ENCODERS[choice]
-    if not (isinstance(inputs, pd.DataFrame) if encoder is TEXT else _are_images(inputs)):
+    if not (_is_table(inputs) if encoder is TEXT else _are_images(inputs)):
         raise ValueError(f"encoder {choice} reads {encoder.reads}, which this data is not: take auto or none")
     return encoder
 
@@ -86,9 +85,15 @@ def missing_encoder(inputs: Inputs) -> Encoder | None:
 
 def _suitable(inputs: Inputs) -> Encoder | None:
     """Text for a table, images for images that are not tiny."""
-    if isinstance(inputs, pd.DataFrame):
+    if _is_table(inputs):
         return TEXT
     return IMAGES if _are_images(inputs) and not _are_tiny(inputs) else None
+
+
+def _is_table(inputs: Inputs) -> bool:
+    from pandas import DataFrame
+
+    return isinstance(inputs, DataFrame)
 
 
 def _are_images(inputs: Inputs) -> bool:

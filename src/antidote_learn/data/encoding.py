@@ -78,7 +78,7 @@ def fit_encoding(arrays: Arrays, *, index: Index | None = None, text_features: s
     if isinstance(inputs, pd.DataFrame):
         return _fit_table(inputs if index is None else inputs.iloc[index], arrays.text, text_features)
     if text_features != "tfidf":
-        raise ValueError(f"{arrays.name!r} takes no --text-features: that is for tables")
+        raise ValueError(f"{arrays.name!r} takes no `text_features`: that is for tables")
     rows = np.arange(len(inputs)) if index is None else index
     if isinstance(inputs, ImageFiles):
         spaced = np.linspace(0, len(rows) - 1, min(len(rows), SAMPLED_FILES)).astype(np.int64)
@@ -263,7 +263,7 @@ def _fit_table(frame: pd.DataFrame, text: tuple[str, ...], text_features: str) -
         raise ValueError(f"no column of the table can serve as a feature; {'; '.join(notes) or 'it has none'}")
     if text_features == "embeddings" and not any(isinstance(column, EmbeddingColumn) for column in columns):
         raise ValueError(
-            "no column of the table was found to be text, which --text-features needs: name it with --text"
+            "no column of the table was found to be text, which `text_features` needs: name it with `text`"
         )
     return TableEncoding(columns, notes)
 

@@ -1,4 +1,7 @@
-"""What a user names as data, opened: a built-in name, a file, a folder, or arrays in memory."""
+"""What a user names as data, opened: a built-in name, a file, a folder, or arrays in memory.
+
+What reads a kind of data is imported when such data is read: a name can be refused without it.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
-from antidote_learn.data.folders import names_below, read_folder
-from antidote_learn.data.listed import read_images, read_listed
-from antidote_learn.data.parsing import TABLE_SUFFIXES
-from antidote_learn.data.safety import check_name
+from antidote_learn.data.safety import TABLE_SUFFIXES, check_file, check_name
 from antidote_learn.data.sources import DATA, load_named
-from antidote_learn.data.tabular import from_arrays, read_features, read_npz, read_table
 
 ACCEPTED = (
     "a built-in name (see `antidote list data`), a .csv, .tsv, .parquet or .npz file, or a folder of images by class"
@@ -50,33 +49,79 @@ def open_data(
         FileNotFoundError: A file is missing.
         ValueError: It is no data set; says why.
     """
+    kind = data_kind(data, label=label, text=text, image=image, test=test)
+    given: Any = data  # of this kind
+    if kind == "arrays":
+        return given  # type: ignore[no-any-return]
+    if kind == "pair":
+        from antidote_learn.data.tabular import from_arrays
+
+        features, labels = given
+        return from_arrays(features, labels, text=text)
+    if kind == "name":
+        return load_named(str(data), root=root, download=download, progress=progress)
+    path = _place(given)
+    if kind == "folder":
+        from antidote_learn.data.folders import read_folder
+
+        arrays = read_folder(path, strict=strict, test=test, progress=progress)
+        return replace(arrays, name=f"{arrays.name}/")  # never a built-in name, whose protocol and noise are its own
+    if kind == "table" and image:
+        from antidote_learn.data.listed import read_listed
+
+        return read_listed(path, image, label=label, test=test, strict=strict, progress=progress)
+    from antidote_learn.data.tabular import read_npz, read_table
+
+    return read_npz(path) if kind == "npz" else read_table(path, label=label, text=text, test=test)
+
+
+def data_kind(
+    data: str | Path | Arrays | Sequence[Any],
+    *,
+    label: str | None = None,
+    text: Sequence[str] = (),
+    image: str | None = None,
+    test: str | Path | None = None,
+) -> str:
+    """How data is opened: as "arrays", a "pair", a "name", a "folder", an "npz" or a "table"; nothing is read.
+
+    Args:
+        data: As in `open_data`.
+        label: As there.
+        text: As there.
+        image: As there.
+        test: As there.
+
+    Raises:
+        FileNotFoundError: A file is missing.
+        ValueError: It is no data set, or takes no such option.
+    """
     if text and image:
         raise ValueError(
-            f"--image {image} and --text {text[0]}: a run reads either images or columns, give one of them"
+            f"`image={image}` and `text={text[0]}`: a run reads either images or columns, give one of them"
         )
     if isinstance(data, Arrays):
-        return data
+        return "arrays"
     if not isinstance(data, (str, Path)):
-        pair = tuple(data) if isinstance(data, (tuple, list)) else ()
-        if len(pair) != 2:
+        if not isinstance(data, (tuple, list)) or len(data) != 2:
             raise ValueError(f"data must be {ACCEPTED}, or a pair (X, y); received {type(data).__name__}")
         _refuse("a pair (X, y)", image=image)
-        return from_arrays(pair[0], pair[1], text=text)
+        return "pair"
     name, path = str(data), _place(data)
     if name in DATA:
         _refuse(name, label=label, text=text, image=image, test=test)
-        return load_named(name, root=root, download=download, progress=progress)
+        return "name"
     if os.path.isdir(path):
         _refuse(name, label=label, text=text, image=image)
-        arrays = read_folder(path, strict=strict, test=test, progress=progress)
-        return replace(arrays, name=f"{arrays.name}/")  # never a built-in name, whose protocol and noise are its own
+        return "folder"
     if name.lower().endswith(".npz"):
         _refuse(name, label=label, text=text, image=image, test=test)
-        return read_npz(path)
+        check_file(path)
+        return "npz"
     if name.lower().endswith(TABLE_SUFFIXES):
-        if image:
-            return read_listed(path, image, label=label, test=test, strict=strict, progress=progress)
-        return read_table(path, label=label, text=text, test=test)
+        for table in (path, *([] if test is None else [Path(test)])):
+            check_file(table)
+        return "table"
     if not os.path.exists(path) and path.suffix == "":
         raise ValueError(f"there is no data {name!r}; accepted: {ACCEPTED}")
     raise ValueError(f"{name!r} is no data that can be read; accepted: {ACCEPTED}")
@@ -101,8 +146,12 @@ def open_inputs(
         elif os.path.isdir(path):
             inputs = _all_images(path)
         elif image and name.lower().endswith(TABLE_SUFFIXES):
+            from antidote_learn.data.listed import read_images
+
             inputs = read_images(path, image)
         else:
+            from antidote_learn.data.tabular import read_features
+
             inputs = read_features(path, strings=strings)
     else:
         inputs = data
@@ -111,7 +160,9 @@ def open_inputs(
 
 
 def check_out(out: str | Path, *, data: Any, test: Any = None) -> None:
-    """ValueError where results would lie in a folder of images, as a class of the next run, or have no name in UTF-8.
+    """ValueError where results cannot lie: in a file, or in a folder of images, as a class of the next run.
+
+    A name that is not UTF-8 is refused, too.
 
     Args:
         out: The folder for the results.
@@ -120,10 +171,12 @@ def check_out(out: str | Path, *, data: Any, test: Any = None) -> None:
     """
     check_name(Path(out))
     place = Path(os.path.realpath(out))
+    if any(path.is_file() for path in (place, *place.parents)):
+        raise ValueError(f"{out} is a file, or lies in one: choose another `out`")
     for given in (data, test):
         folder = _place(given) if isinstance(given, (str, Path)) and given not in DATA else None
         if folder and os.path.isdir(folder) and place.is_relative_to(os.path.realpath(folder)):
-            raise ValueError(f"{out} lies in the data, in {given}, and would become a class: choose another --out")
+            raise ValueError(f"{out} lies in the data, in {given}, and would become a class: choose another `out`")
 
 
 def _place(data: str | Path) -> Path:
@@ -135,6 +188,8 @@ def _place(data: str | Path) -> Path:
 
 def _all_images(folder: Path) -> ImageFiles:
     """Every image below a folder, whatever its sub-folders mean."""
+    from antidote_learn.data.folders import names_below
+
     names = sorted(names_below(folder, folder))
     if not names:
         raise ValueError(f"{folder} holds no image: put .png or .jpg files there")
@@ -146,4 +201,4 @@ def _all_images(folder: Path) -> ImageFiles:
 def _refuse(name: str, **options: Any) -> None:
     given = [key for key, value in options.items() if value]
     if given:
-        raise ValueError(f"{name!r} takes no --{given[0]}: that is for tables in files")
+        raise ValueError(f"{name!r} takes no `{given[0]}`: that is for tables in files")

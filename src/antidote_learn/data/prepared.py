@@ -20,7 +20,8 @@ from antidote_learn.data.augment import RECIPES, Augmentation, Recipe
 from antidote_learn.data.encoding import DenseRows, Encoding, FileRows, ImageEncoding, Rows, TableEncoding, fit_encoding
 from antidote_learn.data.folders import decode_all
 from antidote_learn.data.loaders import Preparation, preparation_of
-from antidote_learn.data.noise import from_human, inject, parse_noise
+from antidote_learn.data.noise import from_human, inject
+from antidote_learn.data.noise_grammar import parse_noise
 from antidote_learn.data.sentences import EmbeddingColumn, texts_of
 from antidote_learn.data.sources import human_labels
 from antidote_learn.data.tabular import as_frame

@@ -6,6 +6,9 @@ import os
 import stat
 from pathlib import Path
 
+SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+PARQUET = ".parquet"
+TABLE_SUFFIXES = (*SEPARATORS, PARQUET)
 KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -27,6 +30,16 @@ def check_regular(path: Path) -> None:
     kind = special_kind(path)
     if kind:
         raise OSError(f"{kind}, not a file")
+
+
+def check_file(path: Path) -> None:
+    """ValueError or FileNotFoundError where a path does not lead to a file with rows."""
+    accepted = ", ".join((*TABLE_SUFFIXES, ".npz"))
+    kind = special_kind(path)
+    if kind:
+        raise ValueError(f"{path} is {kind}, which is not opened: give the path of a file that ends in {accepted}")
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"there is no file {path}: give the path of a file that ends in {accepted}")
 
 
 def is_text(name: str | Path) -> bool:

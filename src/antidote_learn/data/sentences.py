@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from antidote_learn.data.labels import names_of
 from antidote_learn.data.saved import Meta, damaged, saved_field
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TEXT_FEATURES = ("tfidf", "embeddings")
 """What text columns can become."""
@@ -87,11 +88,15 @@ def check_text_features(choice: str) -> None:
 
 def texts_of(values: pd.Series[Any]) -> list[str]:
     """The column's texts, empty where they are missing."""
+    from antidote_learn.data.labels import names_of
+
     return names_of(values).fillna("").tolist()
 
 
 def embedded(texts: list[str]) -> NDArray[np.float32]:
     """(N, 384) of unit length; equal texts are encoded once."""
+    import pandas as pd
+
     codes, distinct = pd.factorize(np.array(texts, dtype=object))
     vectors = _encoder().encode(
         distinct.tolist(), batch_size=BATCH, show_progress_bar=False, convert_to_numpy=True, normalize_embeddings=True

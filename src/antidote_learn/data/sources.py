@@ -12,12 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import datasets
-from sklearn.model_selection import train_test_split
 
 from antidote_learn._types import Arrays
 from antidote_learn.data.downloads import Progress, extract, fetch
@@ -174,13 +171,13 @@ def _checked(name: str, file: File, folder: Path) -> Path:
     if place is None:
         how = f"unpack {offer.url} in {folder}" if offer.is_archive else f"put {offer.url} there, unpacked or not"
         raise FileNotFoundError(
-            f"{name}: {folder / file.path} is missing: {how}, name another folder with --data-root or ANTIDOTE_DATA,"
-            " or fetch it with --download"
+            f"{name}: {folder / file.path} is missing: {how}, name another folder with `data_root` or ANTIDOTE_DATA,"
+            " or fetch it with `download=True`"
         )
     if (found := digest(place)) != file.sha256:
         raise ValueError(
             f"{name}: {place} ({place.stat().st_size} bytes) is not the official file: SHA-256 of its content is"
-            f" {found}, required {file.sha256}; remove it and fetch it again with --download"
+            f" {found}, required {file.sha256}; remove it and fetch it again with `download=True`"
         )
     return place
 
@@ -205,7 +202,7 @@ def _read_human(human: Human, which: str, folder: Path) -> tuple[Labels, Labels]
     if not place.is_file():
         raise FileNotFoundError(
             f"{place} is missing: save the arrays of {human.publisher} there with numpy.savez under their own names"
-            f" (clean_label, {', '.join(human.keys.values())}); --download cannot, they are published as a pickle"
+            f" (clean_label, {', '.join(human.keys.values())}); `download=True` cannot, they are published as a pickle"
         )
     try:
         with np.load(place, allow_pickle=False) as stored:
@@ -229,10 +226,13 @@ def _read_idx(paths: Sequence[Path]) -> tuple[Pixels, Labels, Pixels, Labels]:
 
 
 def _read_embedded(
-    _: Sequence[Path], *, load: Callable[..., Any], test_size: int | float
+    _: Sequence[Path], *, load: str, test_size: int | float
 ) -> tuple[Features, Labels, Features, Labels]:
-    """A data set inside scikit-learn, split by class with a fixed seed."""
-    features, labels = load(return_X_y=True)
+    """A data set inside scikit-learn, by the function that loads it, split by class with a fixed seed."""
+    from sklearn import datasets
+    from sklearn.model_selection import train_test_split
+
+    features, labels = getattr(datasets, load)(return_X_y=True)
     features, labels = features.astype(np.float32), labels.astype(np.int64)
     train, test, given, held = train_test_split(features, labels, test_size=test_size, stratify=labels, random_state=0)
     return train, given, test, held
@@ -240,7 +240,7 @@ def _read_embedded(
 
 def _read_digits(_: Sequence[Path]) -> tuple[Pixels, Labels, Pixels, Labels]:
     """The digits inside scikit-learn, whose 64 values from 0 to 16 are grey pixels."""
-    train, labels, test, test_labels = _read_embedded((), load=datasets.load_digits, test_size=500)
+    train, labels, test, test_labels = _read_embedded((), load="load_digits", test_size=500)
     images, test_images = (np.round(x * 255 / 16).astype(np.uint8).reshape(-1, 1, 8, 8) for x in (train, test))
     return images, labels, test_images, test_labels
 
@@ -333,17 +333,17 @@ DATA: dict[str, Source] = {
     "breast-cancer": Source(
         "Malignant or benign tumours, 398 + 171 rows of 30 measurements; embedded, needs no files",
         ("malignant", "benign"),
-        partial(_read_embedded, load=datasets.load_breast_cancer, test_size=0.3),
+        partial(_read_embedded, load="load_breast_cancer", test_size=0.3),
     ),
     "iris": Source(
         "Three species of iris, 105 + 45 rows of 4 measurements; embedded, needs no files",
         ("setosa", "versicolor", "virginica"),
-        partial(_read_embedded, load=datasets.load_iris, test_size=0.3),
+        partial(_read_embedded, load="load_iris", test_size=0.3),
     ),
     "wine": Source(
         "Three growers of wine, 124 + 54 rows of 13 measurements; embedded, needs no files",
         ("class_0", "class_1", "class_2"),
-        partial(_read_embedded, load=datasets.load_wine, test_size=0.3),
+        partial(_read_embedded, load="load_wine", test_size=0.3),
     ),
     "cifar10": _CIFAR10,
     "cifar10n-aggregate": _cifar10n("aggregate", "the majority of three people's labels, 9.01 % wrong"),

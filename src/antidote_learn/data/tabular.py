@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -28,8 +27,8 @@ from antidote_learn.data.labels import (
     names_of,
     numbered,
 )
-from antidote_learn.data.parsing import TABLE_SUFFIXES, check_names, parse_table, plain_name, raw_names, widen_floats
-from antidote_learn.data.safety import special_kind
+from antidote_learn.data.parsing import check_names, parse_table, plain_name, raw_names, widen_floats
+from antidote_learn.data.safety import TABLE_SUFFIXES, check_file
 
 LABEL_NAMES = ("label", "target", "class", "y")
 CLEAN_NAMES = ("clean_label", "clean_labels")
@@ -192,12 +191,7 @@ def about(path: Path) -> Iterator[None]:
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """A missing or unreadable file, said in one line."""
-    accepted = listed((*TABLE_SUFFIXES, ".npz"))
-    kind = special_kind(path)
-    if kind:
-        raise ValueError(f"{path} is {kind}, which is not opened: give the path of a file that ends in {accepted}")
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"there is no file {path}: give the path of a file that ends in {accepted}")
+    check_file(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)

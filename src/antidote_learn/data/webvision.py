@@ -94,7 +94,7 @@ def _check_images(root: Path, names: list[str]) -> None:
 def _missing(path: Path, folder: Path, more: str = "") -> FileNotFoundError:
     return FileNotFoundError(
         f"mini-webvision: {path} is missing{more}: unpack {', '.join(ARCHIVES)} of {SITE} in {folder}, or name another "
-        "folder with --data-root or ANTIDOTE_DATA; --download does not fetch them, as they have 18 GB"
+        "folder with `data_root` or ANTIDOTE_DATA; `download=True` does not fetch them, as they have 18 GB"
     )
 
 

@@ -1,15 +1,15 @@
-"""Methods that train one network on one objective: their parameters, and the objective that these make."""
+"""Methods that train one network on one objective: their parameters, and the objective that these make.
+
+Objectives are imported when they are made: names and parameters need no torch.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from antidote_learn.core.budgets import delta_from_rate
-from antidote_learn.methods.base import Objective
-from antidote_learn.nn.antidote import AntidoteLoss
-from antidote_learn.nn.dataset import DatasetAntidoteLoss
-from antidote_learn.nn.variants import GradientLambda, Interpolated, LaggedLambda, LearnedBudget, MaxSide
+if TYPE_CHECKING:
+    from antidote_learn.methods.base import Objective
 
 Rate = float | Literal["auto", "injected"]
 """A share of wrong labels: a number, or a word for one that the trainer puts in its place (estimated, or injected)."""
@@ -28,6 +28,8 @@ class Antidote:
 
     def objective(self, samples: int) -> Objective:
         """The relaxation of each batch."""
+        from antidote_learn.nn.antidote import AntidoteLoss
+
         return AntidoteLoss(
             self.delta,
             noise_rate=_number(self.noise_rate),
@@ -48,6 +50,8 @@ class AntidoteDataset:
 
     def objective(self, samples: int) -> Objective:
         """The relaxation over all samples."""
+        from antidote_learn.nn.dataset import DatasetAntidoteLoss
+
         rate = _number(self.noise_rate)
         return DatasetAntidoteLoss(samples, delta=self.delta, noise_rate=rate, kappa=self.kappa)
 
@@ -63,6 +67,8 @@ class AntidoteLagged:
 
     def objective(self, samples: int) -> Objective:
         """G_KL at a stale multiplier."""
+        from antidote_learn.nn.variants import LaggedLambda
+
         return LaggedLambda(_budget(self.delta, self.noise_rate), kappa=self.kappa, base_loss=self.base_loss)
 
 
@@ -78,6 +84,8 @@ class AntidoteGradient:
 
     def objective(self, samples: int) -> Objective:
         """G_f at multipliers that are learned."""
+        from antidote_learn.nn.variants import GradientLambda
+
         budget = _budget(self.delta, self.noise_rate, self.divergence)
         return GradientLambda(budget, kappa=self.kappa, divergence=self.divergence, base_loss=self.base_loss)
 
@@ -94,6 +102,8 @@ class AntidoteLearnedBudget:
 
     def objective(self, samples: int) -> Objective:
         """The relaxation at a budget that is learned."""
+        from antidote_learn.nn.variants import LearnedBudget
+
         return LearnedBudget(
             self.penalty, kappa=self.kappa, divergence=self.divergence, base_loss=self.base_loss, start=self.start
         )
@@ -112,6 +122,8 @@ class AntidoteMix:
 
     def objective(self, samples: int) -> Objective:
         """The convex combination."""
+        from antidote_learn.nn.variants import Interpolated
+
         budget = _budget(self.delta, self.noise_rate, self.divergence)
         return Interpolated(self.share, budget, kappa=self.kappa, divergence=self.divergence, base_loss=self.base_loss)
 
@@ -128,6 +140,8 @@ class AntidoteDro:
 
     def objective(self, samples: int) -> Objective:
         """The largest mean in the ball."""
+        from antidote_learn.nn.variants import MaxSide
+
         budget = _budget(self.delta, self.noise_rate, self.divergence)
         return MaxSide(budget, kappa=self.kappa, divergence=self.divergence, base_loss=self.base_loss)
 
@@ -146,4 +160,6 @@ def _budget(delta: float | None, rate: Rate | None, divergence: str = "kl") -> f
     number = _number(rate)
     if number is None:
         raise ValueError("give one of noise_rate and delta")
+    from antidote_learn.core.budgets import delta_from_rate
+
     return delta_from_rate(number, divergence)

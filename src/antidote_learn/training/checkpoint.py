@@ -245,7 +245,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             _lock(file)
         except OSError as error:
-            raise FolderInUse(f"{folder} is in use by another process: wait for it, or choose another --out") from error
+            raise FolderInUse(f"{folder} is in use by another process: wait for it, or choose another `out`") from error
         yield
 
 

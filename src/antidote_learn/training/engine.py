@@ -15,10 +15,9 @@ from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedExc
 from torch.optim import Optimizer
 
 from antidote_learn.training.interrupts import Interrupted, hear, interrupted, shared_flag
+from antidote_learn.training.requests import PRECISIONS
 
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # what it announces is no news to the user
-
-PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 
 
 class RunFailed(RuntimeError):

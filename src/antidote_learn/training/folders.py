@@ -49,12 +49,13 @@ def is_finished(folder: Path, spec: Any, reporter: Reporter, *, resume: bool, ro
         return False
     if not resume:
         raise ValueError(
-            f"{folder} holds {spec.article} {spec.kind} already: continue it with --resume, or choose another --out"
+            f"{folder} holds {spec.article} {spec.kind} already: continue it with `resume=True`, or choose "
+            "another `out`"
         )
     stored, where = read_spec(folder, type(spec))
     differing = differences(stored, asdict(spec))
     if differing:
-        raise ValueError(f"{folder} holds another {spec.kind}: {'; '.join(differing)}. Choose another --out")
+        raise ValueError(f"{folder} holds another {spec.kind}: {'; '.join(differing)}. Choose another `out`")
     changed = differences(where, environment())
     if changed:
         reporter.note(f"continued in another environment, numbers may differ: {'; '.join(changed)}")
@@ -69,16 +70,13 @@ def _check_own(folder: Path, spec: Any) -> None:
     if not folder.is_dir() or (folder / SPEC).exists():
         return
     if any(path.name != LOCK and not path.name.endswith(PART) for path in folder.iterdir()):
-        raise ValueError(f"{folder} is not empty and holds no {spec.kind}: choose another --out")
+        raise ValueError(f"{folder} is not empty and holds no {spec.kind}: choose another `out`")
 
 
 def _make_folder(folder: Path) -> list[Path]:
     """Makes the folder; gives those that were not there, the innermost first."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise ValueError(f"{folder} is a file: choose another --out") from error
+    folder.mkdir(parents=True, exist_ok=True)
     return missing
 
 

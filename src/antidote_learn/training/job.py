@@ -164,7 +164,7 @@ def _forgotten(solved: Relaxed | None, weights: Tensor) -> Any:
 
 
 def summary(job: Job, progress: Progress, rate: dict[str, Any] | None) -> dict[str, Any]:
-    """What `--json` prints."""
+    """What the command line prints as JSON."""
     data, last, best = job.data, progress.records[-1], _best(progress)
     accuracy = {
         "last": last["top1"],

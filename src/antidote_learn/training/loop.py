@@ -210,7 +210,7 @@ class Trainer:
         try:
             return method.step(batch, self)
         except ValueError as error:  # an objective that refuses losses which are not numbers
-            raise RunFailed(f"epoch {epoch + 1}: {error} (a lower --lr may help)") from error
+            raise RunFailed(f"epoch {epoch + 1}: {error} (a lower `lr` may help)") from error
 
     def _batches(self, stage: Stage, method: Method, progress: Progress) -> Iterator[tuple[Batch, int, int]]:
         """(batch, samples seen with it, samples of the epoch) from where the epoch stands."""
@@ -255,7 +255,7 @@ class Trainer:
         figures = {name: value / weight for name, value in figures.items()}
         if not math.isfinite(figures["loss"]):
             raise RunFailed(
-                f"the loss is {figures['loss']} in epoch {progress.epoch + 1}: lower --lr, or look at the inputs"
+                f"the loss is {figures['loss']} in epoch {progress.epoch + 1}: lower `lr`, or look at the inputs"
             )
         rate = learning_rate(
             self.settings.lr,

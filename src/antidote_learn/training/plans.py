@@ -2,87 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
-
-from antidote_learn._checks import check_whole
 from antidote_learn._types import Arrays
-from antidote_learn.data.noise import parse_noise
-from antidote_learn.data.opening import check_out, open_data
+from antidote_learn.data.opening import open_data
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare
-from antidote_learn.data.sentences import check_text_features
 from antidote_learn.models import check_model, default_model
-from antidote_learn.registry import (
-    MethodSpec,
-    Protocol,
-    check_method,
-    method_of,
-    protocols,
-    resolved,
-    stand_in_note,
-    with_budget,
-)
-from antidote_learn.training.engine import PRECISIONS, Engine
+from antidote_learn.registry import MethodSpec, Protocol, protocols, stand_in_note
+from antidote_learn.training.engine import Engine
 from antidote_learn.training.job import Job
 from antidote_learn.training.loop import Settings
 from antidote_learn.training.posterior import SURE, Posterior, audited, relabelled
 from antidote_learn.training.progress import Reporter, Silent
-from antidote_learn.training.protocols import check_seeds, chosen_protocol
+from antidote_learn.training.protocols import chosen_protocol
+from antidote_learn.training.requests import FOLDERS, Request, asked_method, check_request
 from antidote_learn.training.specs import Spec, shared
 
 SMALLEST_BATCH = 16
 FEWEST_ROWS = 10  # to train on
-FOLDERS = "runs"  # where runs lie that are given no folder
 UNSURE = "antidote-dataset"  # what the given labels are trained with where an audit is not sure of them
-MOST_ROWS, MOST_WORKERS, MOST_NODES = 2**40, 256, 10**5
-
-
-@dataclass(frozen=True, eq=False)
-class Request:
-    """The arguments of `train`, which explains them."""
-
-    data: str | Path | Arrays | Sequence[Any]
-    method: Any = None
-    labels: str | Path | None = None
-    noise_rate: float | str | None = "auto"
-    delta: float | None = None
-    penalty: float | None = None
-    noise: str = "none"
-    noise_seed: int | None = None
-    label: str | None = None
-    text: Sequence[str] = ()
-    image: str | None = None
-    text_features: str = "tfidf"
-    test: str | Path | None = None
-    subset: int | None = None
-    model: str | nn.Module | None = None
-    protocol: str | None = None
-    epochs: int | None = None
-    batch_size: int | None = None
-    lr: float | None = None
-    optimizer: str | None = None
-    weight_decay: float | None = None
-    schedule: str | None = None
-    warmup: float | None = None
-    clip: float | None = None
-    augment: bool = True
-    seed: int = 0
-    out: str | Path | None = None
-    resume: bool = False
-    devices: int = 1
-    nodes: int = 1
-    precision: str = "32"
-    workers: int = 2
-    data_root: str | Path | None = None
-    download: bool = False
-    strict: bool = False
-    reporter: Reporter | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +41,10 @@ def plan_run(asked: Request) -> Plan:
         ValueError: Bad arguments or data.
         FileNotFoundError: Missing data.
     """
-    _check_options(asked)
-    check_out(FOLDERS if asked.out is None else asked.out, data=asked.data, test=asked.test)
+    check_request(asked)
     reporter = asked.reporter or Silent()
     posterior, digest = _read_audit(asked, reporter)
-    method = _method(asked, soft=posterior is not None and asked.method is None)
+    method = asked_method(asked, default="antidote" if asked.labels is None else "ce" if posterior else UNSURE)
     arrays = open_data(
         asked.data,
         label=asked.label,
@@ -116,10 +55,10 @@ def plan_run(asked: Request) -> Plan:
         download=asked.download,
         strict=asked.strict,
     )
-    protocol, settings = _settings(asked, arrays)
+    protocol, settings = chosen_protocol(asked.protocol, arrays, asked.settings)
     prepared = _prepare(asked, arrays, settings, reporter)
     name = asked.method if isinstance(asked.method, str) else ""
-    note = stand_in_note(name, data=_data_name(asked), noise=asked.noise)
+    note = stand_in_note(name, data=asked.data_name, noise=asked.noise)
     prepared = replace(prepared, notes=(*prepared.notes, *([note] if note else [])))
     method, data_hash = _with_injected(method, prepared.noise), fingerprint(prepared)
     if posterior is not None:
@@ -127,11 +66,11 @@ def plan_run(asked: Request) -> Plan:
     model = asked.model or (default_model(prepared.encoding.shape) if settings.model == "auto" else settings.model)
     check_model(model, shape=prepared.encoding.shape, classes=len(prepared.classes))
     spec = Spec(
-        data=_data_name(asked) or prepared.name,
+        data=asked.data_name or prepared.name,
         data_hash=data_hash,
         classes=len(prepared.classes),
         samples=len(prepared.labels),
-        noise_seed=_noise_seed(asked),
+        noise_seed=asked.own_noise_seed,
         method=str(method),
         protocol=protocol,
         model=model if isinstance(model, str) else f"{type(model).__name__} object",
@@ -157,29 +96,6 @@ def plan_run(asked: Request) -> Plan:
 OWN = ("subset", "noise", "augment", "seed", "devices", "nodes", "precision", "text_features")  # as they were asked for
 
 
-def _check_options(asked: Request) -> None:
-    """What can be told without the data."""
-    parse_noise(asked.noise)
-    check_text_features(asked.text_features)
-    check_seeds(asked.seed, _noise_seed(asked))
-    if asked.precision not in PRECISIONS:
-        raise ValueError(f"unknown precision {asked.precision!r}; accepted: {', '.join(PRECISIONS)}")
-    if asked.subset is not None:
-        check_whole("subset", asked.subset, 1, MOST_ROWS)
-    check_whole("workers", asked.workers, 0, MOST_WORKERS)
-    check_whole("devices", asked.devices, 1, max(8, os.cpu_count() or 1, torch.cuda.device_count()))
-    check_whole("nodes", asked.nodes, 1, MOST_NODES)
-
-
-def _noise_seed(asked: Request) -> int:
-    return asked.seed if asked.noise_seed is None else asked.noise_seed
-
-
-def _data_name(asked: Request) -> str:
-    """By which presets know the data; "" for data in memory."""
-    return str(asked.data) if isinstance(asked.data, (str, Path)) else ""
-
-
 def _read_audit(asked: Request, reporter: Reporter) -> tuple[Posterior | None, str]:
     """What to train on in place of the given labels, and its digest; nothing where it should not be trusted."""
     if asked.labels is None:
@@ -194,31 +110,6 @@ def _read_audit(asked: Request, reporter: Reporter) -> tuple[Posterior | None, s
     return posterior, digest
 
 
-def _method(asked: Request, *, soft: bool) -> MethodSpec:
-    """The method with its budget, checked."""
-    name = asked.method or ("ce" if soft else "antidote" if asked.labels is None else UNSURE)
-    rate = None if asked.noise_rate == "auto" else asked.noise_rate
-    given = resolved(name, data=_data_name(asked), noise=asked.noise) if isinstance(name, str) else name
-    method = with_budget(
-        method_of(given),
-        {"noise_rate": rate, "delta": asked.delta, "penalty": asked.penalty},
-    )
-    check_method(method)
-    check_injected(method, asked.noise)
-    return method
-
-
-def check_injected(method: MethodSpec, noise: str) -> None:
-    """ValueError where the method wants to be told the rate of noise that there is none of."""
-    if method.parameters.get("noise_rate") == "injected" and parse_noise(noise).kind == "none":
-        raise ValueError("noise_rate=injected needs noise that was injected: add --noise, or give a rate")
-
-
-def _settings(asked: Request, arrays: Arrays) -> tuple[str, Protocol]:
-    names = ("epochs", "batch_size", "lr", "optimizer", "weight_decay", "schedule", "warmup", "clip")
-    return chosen_protocol(asked.protocol, arrays, {name: getattr(asked, name) for name in names})
-
-
 def _prepare(asked: Request, arrays: Arrays, settings: Protocol, reporter: Reporter) -> Prepared:
     if asked.text_features == "embeddings":
         reporter.note(
@@ -229,7 +120,7 @@ def _prepare(asked: Request, arrays: Arrays, settings: Protocol, reporter: Repor
     return prepare(
         arrays,
         noise=asked.noise,
-        noise_seed=_noise_seed(asked),
+        noise_seed=asked.own_noise_seed,
         seed=asked.seed,
         subset=asked.subset,
         recipe=settings.recipe,

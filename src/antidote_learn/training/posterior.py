@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from antidote_learn.core.beliefs import Beliefs
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.training.checkpoint import damage_told, read_tensors, write_tensors
+from antidote_learn.training.requests import POSTERIOR, check_audited
 
-FILE = "posterior.safetensors"
 SURE = 0.65  # how sure an audit must be of the likeliest classes, in the mean, for them to be trained on
 
 Integers = NDArray[np.int64]
@@ -53,13 +53,13 @@ def write_posterior(folder: Path, posterior: Posterior) -> None:
         "probs": beliefs.probs,
     }
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    write_tensors(folder / FILE, tensors, {"classes": list(posterior.classes)})
+    write_tensors(folder / POSTERIOR, tensors, {"classes": list(posterior.classes)})
 
 
 def read_posterior(folder: Path) -> Posterior:
     """What `write_posterior` wrote; ValueError where it is damaged."""
-    tensors, state = read_tensors(folder / FILE)
-    with damage_told(folder / FILE):
+    tensors, state = read_tensors(folder / POSTERIOR)
+    with damage_told(folder / POSTERIOR):
         classes = tuple(state["classes"])
         beliefs = Beliefs(tensors["classes"].numpy(), tensors["probs"].numpy(), len(classes))
         posterior = Posterior(beliefs, tensors["index"].numpy(), tensors["labels"].numpy(), classes)
@@ -80,9 +80,8 @@ def _check_rows(posterior: Posterior) -> None:
 
 def audited(folder: Path) -> tuple[Posterior, str]:
     """The posterior of a finished audit, and a digest of it; ValueError for a folder that is none."""
-    if not (folder / "done").exists() or not (folder / FILE).exists():
-        raise ValueError(f"{folder} holds no finished audit: make one with `antidote audit DATA --out {folder}`")
-    return read_posterior(folder), hashlib.sha256((folder / FILE).read_bytes()).hexdigest()[:16]
+    check_audited(folder)
+    return read_posterior(folder), hashlib.sha256((folder / POSTERIOR).read_bytes()).hexdigest()[:16]
 
 
 def relabelled(data: Prepared, posterior: Posterior, *, soft: bool) -> Prepared:
@@ -100,8 +99,8 @@ def relabelled(data: Prepared, posterior: Posterior, *, soft: bool) -> Prepared:
     differ = int((posterior.labels[rows] != data.labels).sum())
     if differ:
         raise ValueError(
-            f"the audit is of other labels: {differ} of {len(rows)} differ; audit this data (with the same --noise and "
-            "seed, if noise is added)"
+            f"the audit is of other labels: {differ} of {len(rows)} differ; audit this data (with the same `noise` and "
+            "`seed`, if noise is added)"
         )
     whole = posterior.beliefs
     own = Beliefs(whole.classes[rows], whole.probs[rows], whole.count)
@@ -119,6 +118,6 @@ def _rows(index: Integers, wanted: Integers) -> Integers:
     if missing:
         raise ValueError(
             f"the audit is of other data: it lacks {missing} of {len(wanted)} training rows; audit the same file, with "
-            "the same --subset and seed"
+            "the same `subset` and `seed`"
         )
     return rows

@@ -17,20 +17,26 @@ LARGEST_SEED = 2**63 - 1
 
 def chosen_protocol(name: str | None, arrays: Arrays, given: dict[str, Any]) -> tuple[str, Protocol]:
     """The protocol's name, and its settings with those that were given."""
-    known = protocols()
+    chosen = own_settings(name, given)
     name = name or default_protocol(arrays.name, _sample_shape(arrays))
-    if name not in known:
+    return name, Protocol(**{**asdict(protocols()[name]), **chosen})
+
+
+def own_settings(name: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """The settings that were given, without those that are None; ValueError for one that cannot be, or the protocol."""
+    known = protocols()
+    if name is not None and name not in known:
         raise ValueError(f"unknown protocol {name!r}; accepted: {', '.join(known)}")
-    chosen = {**asdict(known[name]), **{key: value for key, value in given.items() if value is not None}}
-    for key, most in MOST.items():
-        chosen[key] = check_whole(key, chosen[key], 1, most)
-    settings = Protocol(**chosen)
-    if settings.optimizer not in OPTIMIZERS:
-        raise ValueError(f"unknown optimizer {settings.optimizer!r}; accepted: {', '.join(OPTIMIZERS)}")
-    for key in ("lr", "weight_decay", "warmup", "clip"):
-        check_number(key, getattr(settings, key), 0, open_end=key == "lr")
-    parse_schedule(settings.schedule, epochs=settings.epochs)
-    return name, settings
+    chosen = {key: value for key, value in given.items() if value is not None}
+    for key in [key for key in MOST if key in chosen]:
+        chosen[key] = check_whole(key, chosen[key], 1, MOST[key])
+    if chosen.get("optimizer", OPTIMIZERS[0]) not in OPTIMIZERS:
+        raise ValueError(f"unknown optimizer {chosen['optimizer']!r}; accepted: {', '.join(OPTIMIZERS)}")
+    for key in [key for key in ("lr", "weight_decay", "warmup", "clip") if key in chosen]:
+        check_number(key, chosen[key], 0, open_end=key == "lr")
+    if "schedule" in chosen:
+        parse_schedule(chosen["schedule"], epochs=1)
+    return chosen
 
 
 def _sample_shape(arrays: Arrays) -> tuple[int, ...]:

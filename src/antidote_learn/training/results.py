@@ -64,7 +64,7 @@ class Run:
     Attributes:
         folder: Where it lies.
         classes: Class names, in the order of the probabilities.
-        summary: What `antidote train --json` prints.
+        summary: What the command line prints of it as JSON.
         spec: Everything that determined it.
     """
 
@@ -83,7 +83,7 @@ class Run:
         if not (folder / "spec.json").is_file():
             raise FileNotFoundError(f"{folder} is no run's folder: it holds no spec.json")
         if not (folder / "done").exists():
-            raise ValueError(f"the run in {folder} is not finished: continue it with --resume")
+            raise ValueError(f"the run in {folder} is not finished: continue it with `resume=True`")
         card = _card(folder / "model")
         encoding = encoding_from_state(*_preprocessing(folder / "model", card))
         net = _network(card, model)
@@ -167,8 +167,7 @@ def _network(card: dict[str, Any], model: Model | None) -> nn.Module:
     if model is None and not is_built_in(card["model"]):
         raise ValueError(
             f"the run was trained with the network {card['model']!r}, which is not one of the package; code that a "
-            "run's folder names is not executed: hand the network over, as load(folder, model=...) or "
-            "`antidote predict --model package.module:factory`"
+            "run's folder names is not executed: hand the network over as `model`, 'package.module:factory'"
         )
     shape, classes = tuple(card["shape"]), len(card["classes"])
     return build_model(card["model"] if model is None else model, shape=shape, classes=classes, seed=0)

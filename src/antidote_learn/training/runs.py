@@ -13,8 +13,9 @@ from antidote_learn.models import Model
 from antidote_learn.training.folders import claim_folder, is_finished
 from antidote_learn.training.interrupts import gently
 from antidote_learn.training.job import work
-from antidote_learn.training.plans import Plan, Request, plan_run
+from antidote_learn.training.plans import Plan, plan_run
 from antidote_learn.training.progress import Reporter
+from antidote_learn.training.requests import Request
 from antidote_learn.training.results import Run
 
 ROOMS = ("checkpoint", "model")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from antidote_learn._types import PerSampleLoss
-from antidote_learn.core.losses.asymmetric import ael, agce, aul
-from antidote_learn.core.losses.bounded import gce, mae, mse, rce, sce
-from antidote_learn.core.losses.contrast import eps_ce, eps_focal, ldr_kl, logitclip, nlnl
-from antidote_learn.core.losses.likelihood import cross_entropy, focal, ls, nce, nfl, nnce, nnfl
+if TYPE_CHECKING:
+    from antidote_learn._types import PerSampleLoss
 
 Number = Callable[[Mapping[str, Any], int], float]
 """(parameters, number of classes) -> a number."""
@@ -24,7 +22,7 @@ class LossEntry:
     Attributes:
         about: One line for people.
         formula: In LaTeX.
-        function: (logits, targets, *, parameters) -> losses.
+        place: Its file and function, which is imported when it is first used: names need no torch.
         parameters: What may follow the name, with its default.
         reference: Who proposed it, and where.
         low: Its infimum; -inf where it has none.
@@ -34,26 +32,33 @@ class LossEntry:
 
     about: str
     formula: str
-    function: PerSampleLoss
+    place: str
     parameters: Mapping[str, Any]
     reference: str
     low: Number = field(default=lambda given, classes: 0.0)
     high: Number | None = None
     total: Number | None = None
 
+    @property
+    def function(self) -> PerSampleLoss:
+        """(logits, targets, *, parameters) -> losses."""
+        file, _, name = self.place.partition(".")
+        function: PerSampleLoss = getattr(import_module(f"{__name__}.{file}"), name)
+        return function
+
 
 LOSSES: dict[str, LossEntry] = {
     "ce": LossEntry(
         "cross-entropy",
         r"-\log p_y",
-        cross_entropy,
+        "likelihood.cross_entropy",
         {},
         "the maximum likelihood of a categorical model",
     ),
     "ls": LossEntry(
         "label smoothing, or with a rate below 0 negative label smoothing",
         r"-(1 - r) \log p_y - \tfrac{r}{K} \sum_k \log p_k",
-        ls,
+        "likelihood.ls",
         {"rate": 0.1},
         "Szegedy et al., CVPR 2016; Wei et al., ICML 2022",
         low=lambda given, classes: _smoothed_minimum(given["rate"], classes),
@@ -61,14 +66,14 @@ LOSSES: dict[str, LossEntry] = {
     "focal": LossEntry(
         "focal loss: less weight on what is learned",
         r"(1 - p_y)^\gamma (-\log p_y)",
-        focal,
+        "likelihood.focal",
         {"gamma": 0.5, "detach": False},
         "Lin et al., ICCV 2017",
     ),
     "mae": LossEntry(
         "mean absolute error",
         r"2 (1 - p_y)",
-        mae,
+        "bounded.mae",
         {},
         "Ghosh et al., AAAI 2017",
         high=lambda given, classes: 2.0,
@@ -77,7 +82,7 @@ LOSSES: dict[str, LossEntry] = {
     "mse": LossEntry(
         "mean squared error, or Brier score",
         r"\tfrac{1}{K} \sum_k (p_k - [k = y])^2",
-        mse,
+        "bounded.mse",
         {},
         "Ghosh et al., AAAI 2017",
         high=lambda given, classes: 2.0 / classes,
@@ -85,7 +90,7 @@ LOSSES: dict[str, LossEntry] = {
     "gce": LossEntry(
         "generalised cross-entropy: between cross-entropy and mean absolute error",
         r"(1 - p_y^q) / q",
-        gce,
+        "bounded.gce",
         {"q": 0.7},
         "Zhang and Sabuncu, NeurIPS 2018",
         high=lambda given, classes: 1.0 / given["q"],
@@ -93,7 +98,7 @@ LOSSES: dict[str, LossEntry] = {
     "rce": LossEntry(
         "reverse cross-entropy",
         r"-A (1 - p_y), \; A = \log \mathrm{floor}",
-        rce,
+        "bounded.rce",
         {"floor": 1e-4},
         "Wang et al., ICCV 2019",
         high=lambda given, classes: -math.log(given["floor"]),
@@ -102,14 +107,14 @@ LOSSES: dict[str, LossEntry] = {
     "sce": LossEntry(
         "symmetric cross-entropy",
         r"-\alpha \log p_y - \beta A (1 - p_y)",
-        sce,
+        "bounded.sce",
         {"alpha": 0.1, "beta": 1.0, "floor": 1e-4},
         "Wang et al., ICCV 2019",
     ),
     "nce": LossEntry(
         "normalised cross-entropy",
         r"\log p_y / \textstyle\sum_k \log p_k",
-        nce,
+        "likelihood.nce",
         {},
         "Ma et al., ICML 2020",
         high=lambda given, classes: 1.0,
@@ -118,7 +123,7 @@ LOSSES: dict[str, LossEntry] = {
     "nfl": LossEntry(
         "normalised focal loss",
         r"\mathrm{FL}_y / \textstyle\sum_k \mathrm{FL}_k",
-        nfl,
+        "likelihood.nfl",
         {"gamma": 0.5, "detach": False},
         "Ma et al., ICML 2020",
         high=lambda given, classes: 1.0,
@@ -127,7 +132,7 @@ LOSSES: dict[str, LossEntry] = {
     "nnce": LossEntry(
         "normalised negative cross-entropy: of the classes that are not the label",
         r"1 - (A + \log p_y) / \textstyle\sum_k (A + \log p_k), \; A = -\log \mathrm{floor}, \; p_k \ge \mathrm{floor}",
-        nnce,
+        "likelihood.nnce",
         {"floor": 1e-8},
         "Ye et al., NeurIPS 2023",
         high=lambda given, classes: 1.0,
@@ -136,7 +141,7 @@ LOSSES: dict[str, LossEntry] = {
     "nnfl": LossEntry(
         "normalised negative focal loss",
         r"1 - (A - \mathrm{FL}_y) / \textstyle\sum_k (A - \mathrm{FL}_k), \; A = \mathrm{FL}(\mathrm{floor})",
-        nnfl,
+        "likelihood.nnfl",
         {"gamma": 0.5, "floor": 1e-8, "detach": False},
         "Ye et al., NeurIPS 2023",
         high=lambda given, classes: 1.0,
@@ -145,7 +150,7 @@ LOSSES: dict[str, LossEntry] = {
     "aul": LossEntry(
         "asymmetric unhinged loss",
         r"\bigl((a - p_y)^q - (a - 1)^q\bigr) / q",
-        aul,
+        "asymmetric.aul",
         {"a": 6.3, "q": 1.5},
         "Zhou et al., ICML 2021",
         high=lambda given, classes: (given["a"] ** given["q"] - (given["a"] - 1) ** given["q"]) / given["q"],
@@ -153,7 +158,7 @@ LOSSES: dict[str, LossEntry] = {
     "ael": LossEntry(
         "asymmetric exponential loss",
         r"e^{-p_y / a}",
-        ael,
+        "asymmetric.ael",
         {"a": 5.0},
         "Zhou et al., ICML 2021",
         low=lambda given, classes: math.exp(-1.0 / given["a"]),
@@ -162,7 +167,7 @@ LOSSES: dict[str, LossEntry] = {
     "agce": LossEntry(
         "asymmetric generalised cross-entropy",
         r"\bigl((a + 1)^q - (a + p_y)^q\bigr) / q",
-        agce,
+        "asymmetric.agce",
         {"a": 6.0, "q": 1.5},
         "Zhou et al., ICML 2021",
         high=lambda given, classes: ((given["a"] + 1) ** given["q"] - given["a"] ** given["q"]) / given["q"],
@@ -170,7 +175,7 @@ LOSSES: dict[str, LossEntry] = {
     "ldr-kl": LossEntry(
         "label-distributionally robust loss",
         r"t \log \tfrac{1}{K} \sum_k e^{(c [k \ne y] + f_k - f_y) / t}, \; f = \mathrm{softplus}(z) / \mathrm{mean}",
-        ldr_kl,
+        "contrast.ldr_kl",
         {"temperature": 10.0, "margin": 0.1},
         "Zhu et al., ICML 2023",
         low=lambda given, classes: _margin_minimum(given["temperature"], given["margin"], classes),
@@ -179,7 +184,7 @@ LOSSES: dict[str, LossEntry] = {
     "logitclip": LossEntry(
         "cross-entropy of logits with a limited norm",
         r"\mathrm{CE}\bigl(z \min(1, \mathrm{clip} / \lVert z \rVert)\bigr)",
-        logitclip,
+        "contrast.logitclip",
         {"clip": 1.0, "mode": "paper"},
         "Wei et al., ICML 2023",
         low=lambda given, classes: _clipped_minimum(_longest(given), classes),
@@ -188,7 +193,7 @@ LOSSES: dict[str, LossEntry] = {
     "eps-ce": LossEntry(
         "cross-entropy of the eps-softmax",
         r"-\log \max(p'_y, \mathrm{floor}), \; p'_y = (p_y + m [y = \arg\max p]) / (m + 1)",
-        eps_ce,
+        "contrast.eps_ce",
         {"m": 1e5, "floor": 1e-8},
         "Wang et al., NeurIPS 2024",
         high=lambda given, classes: -math.log(given["floor"]),
@@ -196,7 +201,7 @@ LOSSES: dict[str, LossEntry] = {
     "eps-focal": LossEntry(
         "focal loss of the eps-softmax",
         r"(1 - p'_y)^\gamma (-\log p'_y)",
-        eps_focal,
+        "contrast.eps_focal",
         {"m": 1e5, "gamma": 0.1, "floor": 1e-8, "detach": False},
         "Wang et al., NeurIPS 2024",
         high=lambda given, classes: -math.log(given["floor"]),
@@ -204,7 +209,7 @@ LOSSES: dict[str, LossEntry] = {
     "nlnl": LossEntry(
         "negative learning: the sample is not of another class",
         r"\tfrac{\mathrm{draws}}{K - 1} \sum_{k \ne y} -\log(1 - p_k)",
-        nlnl,
+        "contrast.nlnl",
         {"draws": 1},
         "Kim et al., ICCV 2019",
         high=lambda given, classes: given["draws"] * math.log(1e5),

@@ -9,13 +9,15 @@ import functools
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torch import Tensor
-
-from antidote_learn._types import PerSampleLoss
 from antidote_learn.core.losses import LOSSES
-from antidote_learn.core.losses.closed import ClosedForm
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from antidote_learn._types import PerSampleLoss
+    from antidote_learn.core.losses.closed import ClosedForm
 
 WORDS = {"true": True, "false": False}
 
@@ -73,6 +75,8 @@ def closed_form(text: str) -> ClosedForm:
         >>> closed_form("mae")(torch.zeros(1, 2), torch.tensor([0]), 1.0)
         (1.0, tensor([[-0.5000,  0.5000]]))
     """
+    from antidote_learn.core.losses.closed import ClosedForm
+
     return ClosedForm(
         [(weight, name, {**LOSSES[name].parameters, **given}) for weight, name, given in parse_loss(text)]
     )

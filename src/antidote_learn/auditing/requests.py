@@ -1,0 +1,66 @@
+"""What a user asks of an audit, and all that can be refused of it before any data is read; nothing here needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from antidote_learn.auditing.counts import check_cut
+from antidote_learn.data.encoders import check_encoder
+from antidote_learn.data.noise_grammar import parse_noise
+from antidote_learn.data.opening import check_out, data_kind
+from antidote_learn.models import split_model
+from antidote_learn.training.protocols import check_seeds, own_settings
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from antidote_learn.training.progress import Reporter
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AuditRequest:
+    """The arguments of `audit`, which explains them."""
+
+    X: Any
+    y: Any = None
+    label: str | None
+    text: Sequence[str]
+    image: str | None
+    encoder: str
+    noise: str
+    noise_seed: int | None
+    subset: int | None
+    model: str | nn.Module | None
+    epochs: int
+    max_flagged: int | None
+    fdr: float | None
+    seed: int
+    out: str | Path | None
+    resume: bool
+    data_root: str | Path | None
+    download: bool
+    strict: bool
+    reporter: Reporter | None
+
+
+def check_audit(asked: AuditRequest) -> None:
+    """What can be told without the data.
+
+    Raises:
+        ValueError: Bad arguments.
+        FileNotFoundError: Missing data.
+    """
+    check_cut(asked.max_flagged, asked.fdr)
+    parse_noise(asked.noise)
+    check_encoder(asked.encoder)
+    check_seeds(asked.seed, asked.seed if asked.noise_seed is None else asked.noise_seed)
+    own_settings(None, {"epochs": asked.epochs})
+    if isinstance(asked.model, str):
+        split_model(asked.model)
+    if asked.out is not None:
+        check_out(asked.out, data=asked.X)
+    data = asked.X if asked.y is None else (asked.X, asked.y)
+    data_kind(data, label=asked.label, text=asked.text, image=asked.image)

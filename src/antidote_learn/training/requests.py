@@ -1,0 +1,157 @@
+"""What a user asks of a training, and all that can be refused of it before any data is read.
+
+Torch is imported last, to build the method once; a bad name, option or path is answered without it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from antidote_learn._checks import check_whole
+from antidote_learn.data.noise_grammar import parse_noise
+from antidote_learn.data.opening import check_out, data_kind
+from antidote_learn.data.sentences import check_text_features
+from antidote_learn.models import split_model
+from antidote_learn.registry import MethodSpec, check_method, method_of, resolved, with_budget
+from antidote_learn.training.protocols import check_seeds, own_settings
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from antidote_learn._types import Arrays
+    from antidote_learn.training.progress import Reporter
+
+POSTERIOR = "posterior.safetensors"  # what an audit believes, in its folder
+FOLDERS = "runs"  # where runs lie that are given no folder
+PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}  # and what the engine calls them
+SETTINGS = ("epochs", "batch_size", "lr", "optimizer", "weight_decay", "schedule", "warmup", "clip")
+MOST_ROWS, MOST_WORKERS, MOST_NODES = 2**40, 256, 10**5
+MOST_DEVICES = 8  # that are taken for granted
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """The arguments of `train`, which explains them."""
+
+    data: str | Path | Arrays | Sequence[Any]
+    method: Any = None
+    labels: str | Path | None = None
+    noise_rate: float | str | None = "auto"
+    delta: float | None = None
+    penalty: float | None = None
+    noise: str = "none"
+    noise_seed: int | None = None
+    label: str | None = None
+    text: Sequence[str] = ()
+    image: str | None = None
+    text_features: str = "tfidf"
+    test: str | Path | None = None
+    subset: int | None = None
+    model: str | nn.Module | None = None
+    protocol: str | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    lr: float | None = None
+    optimizer: str | None = None
+    weight_decay: float | None = None
+    schedule: str | None = None
+    warmup: float | None = None
+    clip: float | None = None
+    augment: bool = True
+    seed: int = 0
+    out: str | Path | None = None
+    resume: bool = False
+    devices: int = 1
+    nodes: int = 1
+    precision: str = "32"
+    workers: int = 2
+    data_root: str | Path | None = None
+    download: bool = False
+    strict: bool = False
+    reporter: Reporter | None = None
+
+    @property
+    def own_noise_seed(self) -> int:
+        """Of the noise: the run's where none was given."""
+        return self.seed if self.noise_seed is None else self.noise_seed
+
+    @property
+    def data_name(self) -> str:
+        """By which presets know the data; "" for data in memory."""
+        return str(self.data) if isinstance(self.data, (str, Path)) else ""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What may override the protocol."""
+        return {name: getattr(self, name) for name in SETTINGS}
+
+
+def check_request(asked: Request) -> None:
+    """What can be told without the data.
+
+    Raises:
+        ValueError: Bad arguments.
+        FileNotFoundError: Missing data.
+    """
+    _check_numbers(asked)
+    parse_noise(asked.noise)
+    check_text_features(asked.text_features)
+    if asked.precision not in PRECISIONS:
+        raise ValueError(f"unknown precision {asked.precision!r}; accepted: {', '.join(PRECISIONS)}")
+    own_settings(asked.protocol, asked.settings)
+    if isinstance(asked.model, str):
+        split_model(asked.model)
+    check_out(FOLDERS if asked.out is None else asked.out, data=asked.data, test=asked.test)
+    if asked.labels is not None:
+        check_audited(Path(asked.labels))
+    method = asked_method(asked)
+    data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image, test=asked.test)
+    check_method(method)
+
+
+def asked_method(asked: Request, *, default: str = "antidote") -> MethodSpec:
+    """The method with its budget; ``default`` where none was named."""
+    name = asked.method or default
+    given = resolved(name, data=asked.data_name, noise=asked.noise) if isinstance(name, str) else name
+    rate = None if asked.noise_rate == "auto" else asked.noise_rate
+    method = with_budget(
+        method_of(given),
+        {"noise_rate": rate, "delta": asked.delta, "penalty": asked.penalty},
+    )
+    check_injected(method, asked.noise)
+    return method
+
+
+def check_audited(folder: Path) -> None:
+    """ValueError for a folder that holds no finished audit."""
+    if not (folder / "done").exists() or not (folder / POSTERIOR).exists():
+        raise ValueError(f"{folder} holds no finished audit: audit the data with `out={folder}` first")
+
+
+def check_injected(method: MethodSpec, noise: str) -> None:
+    """ValueError where the method wants to be told the rate of noise that there is none of."""
+    if method.parameters.get("noise_rate") == "injected" and parse_noise(noise).kind == "none":
+        raise ValueError("noise_rate=injected needs noise that was injected: add `noise`, or give a rate")
+
+
+def _check_numbers(asked: Request) -> None:
+    check_seeds(asked.seed, asked.own_noise_seed)
+    if asked.subset is not None:
+        check_whole("subset", asked.subset, 1, MOST_ROWS)
+    check_whole("workers", asked.workers, 0, MOST_WORKERS)
+    check_whole("devices", asked.devices, 1, _most_devices(asked.devices))
+    check_whole("nodes", asked.nodes, 1, MOST_NODES)
+
+
+def _most_devices(wanted: int) -> int:
+    """How many there may be; accelerators are counted, by torch, where more are wanted than there are cores."""
+    cores = max(MOST_DEVICES, os.cpu_count() or 1)
+    if wanted in range(cores + 1):
+        return cores
+    import torch
+
+    return max(cores, torch.cuda.device_count())
