@@ -33,7 +33,8 @@ from antidote_learn import AntidoteLoss, Arrays
 from antidote_learn.data.loaders import in_batches
 from antidote_learn.data.prepared import Prepared, prepare
 from antidote_learn.data.sources import load_named
-from antidote_learn.methods.single import Single
+from antidote_learn.methods.one_network import OneNetwork
+from antidote_learn.nn.mean import MeanLoss
 from antidote_learn.training.engine import Engine
 from antidote_learn.training.loop import Progress, Settings, Stage, Trainer
 from antidote_learn.training.progress import Silent
@@ -62,9 +63,11 @@ def digits() -> Prepared:
 
 
 def objective(method: str) -> Any:
-    return (
-        AntidoteLoss(noise_rate=0.4) if method == "antidote" else lambda x, y: F.cross_entropy(x, y, reduction="none")
-    )
+    return AntidoteLoss(noise_rate=0.4) if method == "antidote" else MeanLoss(plain_losses)
+
+
+def plain_losses(logits: Any, labels: Any) -> Any:
+    return F.cross_entropy(logits, labels, reduction="none")
 
 
 class Epochs:
@@ -73,7 +76,7 @@ class Epochs:
     def __init__(self, data: Prepared, model: str, method: str, folder: Path) -> None:
         settings = Settings(model, "sgd", 0.01, 0.9, False, 1e-4, CLIP, 128, 0.0, 0, 2)
         self.trainer = Trainer(Engine(), data, settings, Silent())
-        self.method, self.progress = Single(objective(method)), Progress()
+        self.method, self.progress = OneNetwork(objective(method)), Progress()
         self.stage = Stage(
             "training", 3, np.arange(len(data.labels)), 10**6, lambda u: 1.0, folder / f"{method}.safetensors"
         )

@@ -46,7 +46,7 @@ INSIDE = {
         "losses.classes", "losses.likelihood", "losses.bounded", "losses.asymmetric", "losses.contrast",
         "losses.__init__", "losses.rowwise", "losses.closed", "losses.naming",
     ),
-    "nn": ("distributed", "elements", "robust", "objective", "antidote", "accumulation", "dataset", "variants"),
+    "nn": ("distributed", "elements", "mean", "robust", "objective", "antidote", "accumulation", "dataset", "variants"),
 }  # fmt: skip
 
 NUMERICS = {"torch", "numpy"}

@@ -63,6 +63,7 @@ PUBLIC_NAMES = {
     "load": "have a trained model back in another process",
     "loss": "any robust loss of the field, by name",
     "rate_from_delta": "read a budget as a share of samples",
+    "register_method": "train, compare and list a method of one's own by its name",
     "relax": "use the objective with any model, through its losses",
     "relax_penalized": "have each batch choose its budget",
     "train": "train without a loop of one's own",
@@ -71,6 +72,7 @@ PUBLIC_NAMES = {
 
 _DIVERGENCE = "choose how samples lose their weight"
 _KAPPA = "keep weights from resting on a few samples; no numerical trouble when losses tie at 0"
+_VISIT = "a step of a method of one's own: which samples, how far the training is"
 _MEASURE = "give sample weights with a defined meaning: the reference measure"
 _LOSSES = "use any model: one loss for each sample"
 _DELTA = "set the budget itself, as in the paper's tables"
@@ -217,6 +219,10 @@ FUNCTIONS = {
             "reduction": "as in torch, for loops that reduce or log by themselves",
             "process_group": "right gradients under DDP; another group under tensor parallelism; none on request",
         },
+    ),
+    "register_method": Entry(
+        "(name, recipe)",
+        {"name": "what is written on the command line", "recipe": "a class of one's own, whose fields are parameters"},
     ),
     "inject": Entry(
         "(y, spec, *, X=None, seed=0, num_classes=None, data=None)",
@@ -390,6 +396,19 @@ FUNCTIONS = {
     "DatasetAntidoteLoss.set_progress": Entry(
         "(self, progress)", {"progress": "a budget that grows while the network is new"}
     ),
+    **{
+        f"{name}.{member}": entry
+        for name in ("AntidoteLoss", "DatasetAntidoteLoss")
+        for member, entry in {
+            "batch_loss": Entry(
+                "(self, logits, labels, visit)", {"logits": _INPUT, "labels": _TARGET, "visit": _VISIT}
+            ),
+            "figures": Entry("(self)", {}),
+            "relax_all": Entry(
+                "(self, losses, labels, measure)", {"losses": _LOSSES, "labels": _TARGET, "measure": _MEASURE}
+            ),
+        }.items()
+    },
     "AntidoteLoss.relax": Entry(
         "(self, losses, *, sample_weight=None)", {"losses": _LOSSES, "sample_weight": _MEASURE}
     ),
@@ -459,12 +478,14 @@ VARIANTS = {
 }
 
 _SKLEARN = {"fit", "predict", "predict_proba", "set_fit_request", "set_score_request"}
+_TRAINED_ON = {"batch_loss", "figures", "relax_all"}  # what a method calls
 MEMBERS = {
     "AntidoteClassifier": _SKLEARN,
     "RobustClassifier": _SKLEARN,
-    "AntidoteLoss": {"forward", "relax", "last", "elements", "weigh", "remember", "extra_repr"},
+    "AntidoteLoss": {"forward", "relax", "last", "elements", "weigh", "remember", "extra_repr", *_TRAINED_ON},
     "DatasetAntidoteLoss": {
         "forward", "set_progress", "last", "elements", "remember", "get_extra_state", "set_extra_state", "extra_repr",
+        *_TRAINED_ON,
     },
     "RobustLoss": {"forward", "extra_repr"},
     "Relaxed": {

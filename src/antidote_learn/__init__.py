@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from antidote_learn.nn.dataset import DatasetAntidoteLoss as DatasetAntidoteLoss
     from antidote_learn.nn.robust import RobustLoss as RobustLoss
     from antidote_learn.registry import loss as loss
+    from antidote_learn.registry import register_method as register_method
     from antidote_learn.training.results import Run as Run
     from antidote_learn.training.runs import load as load
     from antidote_learn.training.runs import train as train
@@ -80,6 +81,7 @@ _HOME = {
     "load": "training.runs",
     "loss": "registry",
     "rate_from_delta": "core.budgets",
+    "register_method": "registry",
     "relax": "core.relaxation",
     "relax_penalized": "core.relaxation",
     "train": "training.runs",

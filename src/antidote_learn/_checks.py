@@ -9,7 +9,9 @@ import reprlib
 import torch
 from torch import Tensor
 
-SMALLEST = 1e-300  # a positive number below has lost digits, and its inverse leaves the range of doubles
+SMALLEST = 1e-100  # a positive number below is a slip: its inverse, cubed, leaves the range of doubles
+
+LARGEST_PENALTY = 1e100
 
 
 def real_number(value: object) -> float | None:
@@ -20,6 +22,13 @@ def real_number(value: object) -> float | None:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError, RuntimeError):
         return None
+
+
+def check_penalty(value: float) -> float:
+    """The price C of a budget: beyond 1e100 it leaves the range of what it is added to."""
+    if check_number("penalty", value, 0.0, open_end=True) > LARGEST_PENALTY:
+        raise ValueError(f"penalty must be at most {LARGEST_PENALTY:g}, got {value!r}: there is nothing left to forget")
+    return float(value)
 
 
 def check_number(name: str, value: float, low: float, *, open_end: bool = False) -> float:

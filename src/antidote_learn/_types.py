@@ -257,3 +257,20 @@ class Batch:
     labels: Tensor
     index: Tensor
     total: int
+
+
+@dataclass(frozen=True, eq=False)
+class Visit:
+    """What an objective is told of a batch beside logits and labels.
+
+    Attributes:
+        index: (B,) int64, the samples' positions in the training set.
+        weight: (B,) their reference measure; None for equal ones.
+        progress: The fraction of the training that is done, before this step.
+        scale: What makes the sum of a process's losses its part of the global mean: processes / samples of all of them.
+    """
+
+    index: Tensor
+    weight: Tensor | None
+    progress: float
+    scale: float

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields, replace
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from antidote_learn.core.losses import LOSSES
 from antidote_learn.core.losses.naming import loss_function, parse_loss
 from antidote_learn.methods.base import Method
-from antidote_learn.methods.single import Single
-from antidote_learn.nn.antidote import AntidoteLoss
-from antidote_learn.nn.dataset import DatasetAntidoteLoss
+from antidote_learn.methods.objectives import (
+    Antidote,
+    AntidoteDataset,
+    AntidoteDro,
+    AntidoteGradient,
+    AntidoteLagged,
+    AntidoteLearnedBudget,
+    AntidoteMix,
+)
+from antidote_learn.methods.one_network import OneNetwork
+from antidote_learn.methods.parameters import Recipe, check_recipe, parameters_of
+from antidote_learn.nn.mean import MeanLoss
 from antidote_learn.nn.robust import RobustLoss
 from antidote_learn.presets import Case, base_data, preset, read
 
@@ -20,48 +30,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BUDGETS = ("noise_rate", "delta", "penalty")
+GROUP = "antidote_learn.methods"  # of entry points
 
 
-@dataclass(frozen=True)
-class MethodEntry:
-    """A method that can be named.
-
-    Attributes:
-        about: One line for the user.
-        build: Parameters to a method.
-        parameters: What may follow the name: a function from text to value for each.
-        remembers: Whether it also takes ``num_samples``, as it keeps something of every sample.
-    """
-
-    about: str
-    build: Callable[..., Method]
-    parameters: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
-    remembers: bool = False
-
-
-def _rate(text: str) -> float | str:
-    return text if text in ("auto", "injected") else float(text)
-
-
-METHODS: dict[str, MethodEntry] = {
-    "antidote": MethodEntry(
-        "ANTIDOTE, the paper's Algorithm 1: forgets mislabelled samples, batch by batch",
-        lambda **given: Single(AntidoteLoss(**given)),
-        {
-            "noise_rate": _rate,
-            "delta": float,
-            "penalty": float,
-            "kappa": float,
-            "divergence": str,
-            "base_loss": str,
-        },
-    ),
-    "antidote-dataset": MethodEntry(
-        "ANTIDOTE over the whole data set, within each class, by remembered losses",
-        lambda **given: Single(DatasetAntidoteLoss(**given)),
-        {"noise_rate": _rate, "delta": float, "kappa": float},
-        remembers=True,
-    ),
+METHODS: dict[str, Recipe] = {
+    "antidote": Antidote,
+    "antidote-dataset": AntidoteDataset,
+    "antidote-lagged": AntidoteLagged,
+    "antidote-gradient": AntidoteGradient,
+    "antidote-learned-budget": AntidoteLearnedBudget,
+    "antidote-mix": AntidoteMix,
+    "antidote-dro": AntidoteDro,
 }
 # Names that users of the published code know.
 ALIASES = {
@@ -96,27 +75,33 @@ ALIASES = {
     "EFLandMAE": "preset:FL_eps+MAE",
     "NLNL": "preset:NLNL",
     "antidote_kl_bisec": "antidote",
-    "antidote_kl": "antidote",  # the same objective, whose multiplier the released code learns by gradient ascent
-    "antidote_alpha": "antidote:divergence=[alpha:2]",  # likewise; 2 is the released default
+    "antidote_kl": "antidote-gradient",
+    "antidote_alpha": "antidote-gradient:divergence=[alpha:2]",  # 2 is the released default
 }
 
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """A method as the user wrote it: name and parameters."""
+    """A method as the user gave it: its name, its parameters, and how it is made where it has no name of ours."""
 
     name: str
     parameters: Mapping[str, Any]
+    recipe: Recipe | None = None
 
     @property
-    def is_loss(self) -> bool:
-        """Whether the name is that of a loss, or a sum of losses, to train a network on."""
-        return self.name not in METHODS
+    def maker(self) -> Recipe | None:
+        """What makes it from its parameters; None for a loss, or a sum of losses, to train a network on."""
+        return self.recipe or known_recipe(self.name)
+
+    @property
+    def accepted(self) -> dict[str, Callable[[str], Any]]:
+        """Its parameters."""
+        return {} if self.maker is None else parameters_of(self.maker)
 
     @property
     def forgets(self) -> bool:
         """Whether the method has a budget that must come from somewhere."""
-        return not self.is_loss and "noise_rate" in METHODS[self.name].parameters
+        return "noise_rate" in self.accepted
 
     def __str__(self) -> str:
         """As it is written."""
@@ -126,6 +111,65 @@ class MethodSpec:
 def _text(value: Any) -> str:
     text = str(value).removesuffix(".0") if isinstance(value, float) else str(value)
     return f"[{text}]" if set(text) & set(":+,") else text
+
+
+def known_recipe(name: str) -> Recipe | None:
+    """What makes the method of this name: built in, registered, or an entry point of an installed package."""
+    if name in METHODS:
+        return METHODS[name]
+    found = [entry for entry in entry_points(group=GROUP) if entry.name == name]
+    if not found:
+        return None
+    recipe: Recipe = found[0].load()
+    check_recipe(name, recipe)
+    return recipe
+
+
+def method_names() -> list[str]:
+    """All names of methods, those of installed packages last."""
+    return [*METHODS, *sorted({entry.name for entry in entry_points(group=GROUP)} - {*METHODS})]
+
+
+def register_method(name: str, recipe: Recipe) -> None:
+    """Gives a method of your own a name, in this process.
+
+    A package does the same for all processes with an entry point in the group ``antidote_learn.methods``.
+
+    Args:
+        name: What the user writes, with parameters as in "name:key=value".
+        recipe: A dataclass whose fields are the parameters. It is the method itself (`methods.base.Method`), or has a
+            function ``objective(samples)`` that gives what one network is trained on (`methods.base.Objective`).
+
+    Raises:
+        ValueError: The name is taken, or what is given is no such class.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class Halved:
+        ...     factor: float = 0.5
+        ...
+        ...     def objective(self, samples):
+        ...         return MeanLoss(lambda logits, labels: self.factor * loss_function("ce")(logits, labels))
+        >>> register_method("halved-ce", Halved)
+        >>> str(parse_method("halved-ce:factor=0.25"))
+        'halved-ce:factor=0.25'
+    """
+    if name in METHODS or name in LOSSES or name in ALIASES or not re.fullmatch(r"[A-Za-z][\w.-]*", name):
+        raise ValueError(f"{name!r} is taken, or no name: use letters, digits, '-', '_' and '.'")
+    check_recipe(name, recipe)
+    METHODS[name] = recipe
+
+
+def method_of(given: Any) -> MethodSpec:
+    """A method as `train` takes it: written, as a class, or as an object with its parameters."""
+    if isinstance(given, str):
+        return parse_method(given)
+    recipe = given if isinstance(given, type) else type(given)
+    check_recipe(recipe.__name__, recipe)
+    if isinstance(given, type):
+        return MethodSpec(recipe.__name__, {}, recipe)
+    values = {part.name: getattr(given, part.name) for part in fields(recipe) if part.init}
+    return MethodSpec(recipe.__name__, {k: v for k, v in values.items() if v is not None}, recipe)
 
 
 def resolved(text: str, *, data: str = "cifar10", noise: str = "symmetric") -> str:
@@ -174,12 +218,13 @@ def parse_method(text: str) -> MethodSpec:
     """
     text = resolved(text)
     name, *given = re.split(r":(?![^\[]*\])", text)
-    if name not in METHODS:
+    recipe = known_recipe(name)
+    if recipe is None:
         if name not in LOSSES and not set(name) & set("+*"):
-            known = ", ".join([*METHODS, *LOSSES])
+            known = ", ".join([*method_names(), *LOSSES])
             raise ValueError(f"unknown method {name!r}; accepted: {known}, and sums of losses as in 'nce+0.5*mae'")
         return MethodSpec("+".join(map(str, parse_loss(text))), {})
-    accepted, found = METHODS[name].parameters, {}
+    accepted, found = parameters_of(recipe), {}
     for parameter in given:
         key, equals, value = parameter.partition("=")
         if key not in accepted or not equals:
@@ -190,7 +235,7 @@ def parse_method(text: str) -> MethodSpec:
         try:
             found[key] = accepted[key](value[1:-1] if value.startswith("[") and value.endswith("]") else value)
         except ValueError as error:
-            raise ValueError(f"method {text!r}: {key} must be a number, got {value!r}") from error
+            raise ValueError(f"method {text!r}: {key} must be {error}, got {value!r}") from error
     return MethodSpec(name, found)
 
 
@@ -198,23 +243,24 @@ def with_budget(spec: MethodSpec, given: Mapping[str, Any]) -> MethodSpec:
     """The method with exactly one budget: its own, or the one that is given, or the estimated rate."""
     chosen = {key: value for key, value in given.items() if value is not None}
     own = {key: spec.parameters[key] for key in BUDGETS if key in spec.parameters}
-    foreign = [key for key in chosen if spec.is_loss or key not in METHODS[spec.name].parameters]
+    foreign = [key for key in chosen if key not in spec.accepted]
     if foreign:
         raise ValueError(f"method {spec.name!r} takes no {' or '.join(foreign)}: leave it out")
-    if not spec.forgets:
+    if not spec.forgets and not chosen:
         return spec
     if len(chosen) + len(own) > 1:
         both = " and ".join([*(f"{k}={v}" for k, v in own.items()), *(f"{k}={v}" for k, v in chosen.items())])
         raise ValueError(f"give one of noise_rate, delta and penalty, got {both}")
-    return MethodSpec(spec.name, {**spec.parameters, **chosen, **({} if chosen or own else {"noise_rate": "auto"})})
+    estimated = {} if chosen or own else {"noise_rate": "auto"}
+    return replace(spec, parameters={**spec.parameters, **chosen, **estimated})
 
 
-def build_method(spec: MethodSpec, *, num_samples: int = 1) -> Method:
+def build_method(spec: MethodSpec, *, samples: int = 1) -> Method:
     """A method whose budget is a number, for so many training samples."""
-    if spec.is_loss:
-        return Single(loss_function(spec.name))
-    entry = METHODS[spec.name]
-    return entry.build(**spec.parameters, **({"num_samples": num_samples} if entry.remembers else {}))
+    if spec.maker is None:
+        return OneNetwork(MeanLoss(loss_function(spec.name)))
+    made = spec.maker(**spec.parameters)
+    return OneNetwork(made.objective(samples)) if hasattr(made, "objective") else made
 
 
 def check_method(method: MethodSpec) -> None:
@@ -223,7 +269,7 @@ def check_method(method: MethodSpec) -> None:
     if isinstance(rate, str) and rate not in ("auto", "injected"):
         raise ValueError(f"noise_rate must be auto, injected or a number in [0, 1), got {rate!r}")
     stand_in = {**method.parameters, **({"noise_rate": 0.1} if isinstance(rate, str) else {})}
-    build_method(MethodSpec(method.name, stand_in))
+    build_method(replace(method, parameters=stand_in))
 
 
 def loss(

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from antidote_learn._types import Batch
+from antidote_learn._types import Batch, Relaxed
 from antidote_learn.core.beliefs import Beliefs, MeanBeliefs
 from antidote_learn.methods.base import Context, Method, Plan, StepStats
-from antidote_learn.methods.single import Single
+from antidote_learn.methods.one_network import OneNetwork
 from antidote_learn.nn.dataset import DatasetAntidoteLoss
 from antidote_learn.training.estimation import add_judgement, restore_mean
 from antidote_learn.training.loop import Progress, Stage, Trainer
@@ -42,7 +42,7 @@ class Evidence:
 
 def robust(rate: float, trainer: Trainer) -> Method:
     """How the networks of an audit are trained, at an estimated share of wrong labels."""
-    return Single(DatasetAntidoteLoss(trainer.samples, noise_rate=rate))
+    return OneNetwork(DatasetAntidoteLoss(trainer.samples, noise_rate=rate))
 
 
 def gather(trainer: Trainer, folder: Path, *, rate: float, epochs: int) -> Evidence:
@@ -111,6 +111,10 @@ class Recorded:
     def predict(self, inputs: Tensor) -> Tensor:
         """As the method does."""
         return self.method.predict(inputs)
+
+    def relax_all(self, losses: Tensor, labels: Tensor) -> Relaxed | None:
+        """As the method does."""
+        return self.method.relax_all(losses, labels)
 
     @property
     def parts(self) -> Mapping[str, tuple[nn.Module, Optimizer]]:

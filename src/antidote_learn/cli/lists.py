@@ -82,11 +82,13 @@ def _stood_for(case: "Case", here: "list[Case]", data: str) -> str:
 
 
 def _methods() -> list[Row]:
-    from antidote_learn.registry import METHODS
+    from antidote_learn.methods.parameters import about, parameters_of
+    from antidote_learn.registry import known_recipe, method_names
 
+    found = {name: recipe for name in method_names() if (recipe := known_recipe(name)) is not None}
     named: list[Row] = [
-        {"name": name, "about": entry.about, "parameters": ", ".join(entry.parameters) or "none"}
-        for name, entry in METHODS.items()
+        {"name": name, "about": about(recipe), "parameters": ", ".join(parameters_of(recipe)) or "none"}
+        for name, recipe in found.items()
     ]
     return [*named, *({key: row[key] for key in named[0]} for row in _losses())]
 

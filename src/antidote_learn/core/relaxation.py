@@ -11,7 +11,7 @@ import reprlib
 import torch
 from torch import Tensor
 
-from antidote_learn._checks import check_losses, check_number, real_number
+from antidote_learn._checks import check_losses, check_number, check_penalty, real_number
 from antidote_learn._types import Relaxed
 from antidote_learn.core.budgets import require_forgetting
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
@@ -95,7 +95,7 @@ def relax_penalized(
     """
     f = divergence_of(divergence)
     require_forgetting(f)
-    penalty, kappa = check_number("penalty", penalty, 0.0, open_end=True), check_number("kappa", kappa, 0.0)
+    penalty, kappa = check_penalty(penalty), check_number("kappa", kappa, 0.0)
     return attach(losses, weigh(losses, f, kappa, penalty=penalty, measure=base_weight))
 
 

@@ -14,6 +14,7 @@ from antidote_learn.data.maps import MANY, Floats, Integers, rounded
 
 SPREAD = 0.1  # of the per-sample rates of instance-dependent noise
 RIDGE = 1e-2  # penalty of the poisoner's linear model, per sample
+LARGEST = 1e100  # of a feature: its square is a double
 ROWS = 4096  # rows standardised at a time
 
 
@@ -98,8 +99,10 @@ def standardised(X: Any, n: int, *, kind: str) -> Floats:
             f"of shape {array.shape}: encode text and categories as numbers first"
         )
     x = array.reshape(n, -1).astype(np.float64)
-    if not np.isfinite(x).all():
-        raise ValueError("X must be finite, received NaN or infinity: fill or remove missing values first")
+    if not (np.abs(x) < LARGEST).all():
+        raise ValueError(
+            f"X must be finite and below {LARGEST:g}, received NaN or infinity or more: fill or remove missing values"
+        )
     scaler = StandardScaler(copy=False)
     for start in range(0, n, ROWS):
         scaler.partial_fit(x[start : start + ROWS])

@@ -31,7 +31,7 @@ from antidote_learn.data.loaders import Preparation
 from antidote_learn.data.prepared import Prepared, prepare
 from antidote_learn.estimators.devices import engine_on
 from antidote_learn.estimators.labels import Floats, Integers, issues, measured, numbered
-from antidote_learn.methods.single import Single
+from antidote_learn.methods.one_network import OneNetwork
 from antidote_learn.models import check_model
 from antidote_learn.nn.antidote import AntidoteLoss
 from antidote_learn.nn.dataset import DatasetAntidoteLoss
@@ -40,7 +40,7 @@ from antidote_learn.training.engine import Engine
 from antidote_learn.training.estimation import estimated_rate
 from antidote_learn.training.evaluate import outputs
 from antidote_learn.training.interrupts import Interrupted, gently
-from antidote_learn.training.job import TRAINING, relaxed_over_all
+from antidote_learn.training.job import TRAINING
 from antidote_learn.training.loop import Settings, Stage, Trainer
 from antidote_learn.training.progress import Silent
 from antidote_learn.training.schedules import parse_schedule
@@ -246,13 +246,13 @@ def _work(
     trainer = Trainer(engine, data, settings, Silent())
     rate, doubts = model._rate(trainer, folder)
     weight = None if measure is None else torch.from_numpy(measure / measure.mean()).float()
-    method = Single(model._objective(trainer.samples, rate), weight)
+    method = OneNetwork(model._objective(trainer.samples, rate), weight)
     heard = Recorded(method, data.labels, trainer.classes)
     trainer.fit(_stage(trainer.samples, model.max_epochs, folder), heard, lambda progress, record: None)
     heard.hearing.remove()
     labels = torch.from_numpy(data.labels)
     logits = outputs(method.predict, data.rows, data.preparation, engine)
-    solved = relaxed_over_all(F.cross_entropy(logits, labels, reduction="none"), labels, method)
+    solved = method.relax_all(F.cross_entropy(logits, labels, reduction="none"), labels)
     assert solved is not None  # both objectives relax
     return _Trained(method.plain.cpu(), rate, solved.weights.double().numpy(), heard.beliefs.mean, doubts)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from antidote_learn._types import Batch
+from antidote_learn._types import Batch, Relaxed, Visit
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,41 @@ class StepStats:
     numbers: Mapping[str, Any]
 
 
+class Objective(Protocol):
+    """What one network is trained on. Nobody asks which one it is; the methods of ``nn.Module`` give its state."""
+
+    def batch_loss(self, logits: Tensor, labels: Tensor, visit: Visit) -> Tensor:
+        """The objective of the global batch, from (B, K) logits and (B,) labels or (B, K) probabilities.
+
+        Its gradient, averaged over processes, is that of the global objective.
+        """
+        ...
+
+    def figures(self) -> Mapping[str, Any]:
+        """Of the last batch, for the epoch's record: its temperature, the share that was forgotten."""
+        ...
+
+    def relax_all(self, losses: Tensor, labels: Tensor, measure: Tensor | None) -> Relaxed | None:
+        """The weights of all training samples, from their losses (N,); None where none is reweighted."""
+        ...
+
+    def to(self, device: torch.device, /) -> Any:
+        """Takes what it remembers to a device."""
+        ...
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """What it learns itself."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it remembers."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any], /) -> Any:
+        """Puts `state_dict` back."""
+        ...
+
+
 class Context(Protocol):
     """What the trainer lends to a method."""
 
@@ -59,6 +95,10 @@ class Context(Protocol):
 
     def network(self) -> tuple[nn.Module, Optimizer]:
         """A new network with its optimiser, on the device; further calls give networks with other weights."""
+        ...
+
+    def optimizer(self, parameters: Sequence[nn.Parameter], *, lr: float) -> Optimizer:
+        """An optimiser of further parameters, with a learning rate of its own that no schedule changes."""
         ...
 
     def plain(self, net: nn.Module) -> nn.Module:
@@ -91,6 +131,10 @@ class Method(Protocol):
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Logits (B, K), in evaluation mode and without gradients."""
+        ...
+
+    def relax_all(self, losses: Tensor, labels: Tensor) -> Relaxed | None:
+        """The weights of all training samples at the end, from their losses (N,); None where none is reweighted."""
         ...
 
     @property

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from antidote_learn._types import PerSampleLoss, Relaxed
+from antidote_learn._types import PerSampleLoss, Relaxed, Visit
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.core.envelope import attach, envelope, held
 from antidote_learn.core.fused import cross_entropy_parts, label_positions, relaxed_cross_entropy, weighted_gradient
 from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.core.outcomes import Weighing
+from antidote_learn.core.relaxation import relax, relax_penalized
 from antidote_learn.core.weighing import empty, weigh
 from antidote_learn.nn.distributed import ProcessGroup, active_group, gather
 from antidote_learn.nn.elements import Elements, at_least_float32, combine, is_plain, nothing, reduced
-from antidote_learn.nn.objective import Objective, checked, one_budget
+from antidote_learn.nn.objective import RelaxingLoss, checked, one_budget
 
 
-class AntidoteLoss(Objective):
+class AntidoteLoss(RelaxingLoss):
     """The smallest expected loss over all reweightings of the batch inside an f-divergence ball (Algorithm 1).
 
     Replaces ``nn.CrossEntropyLoss()``: ``AntidoteLoss(noise_rate=0.2)`` for data of which about a fifth of the
@@ -100,6 +102,19 @@ class AntidoteLoss(Objective):
         """The relaxed objective of any losses, one for each element: regression, boxes, sequences."""
         losses = at_least_float32(checked(losses))
         return self._objective(Elements.of(losses, combine(None, sample_weight, losses.shape, losses.dtype)))
+
+    def batch_loss(self, logits: Tensor, labels: Tensor, visit: Visit) -> Tensor:
+        """The objective of a training step; ``visit`` says which samples it has (`methods.base.Objective`)."""
+        loss: Tensor = self(logits, labels, sample_weight=visit.weight)
+        return loss
+
+    def relax_all(self, losses: Tensor, labels: Tensor, measure: Tensor | None) -> Relaxed:
+        """One relaxation over the losses of all samples (N,)."""
+        settings: dict[str, Any] = {"kappa": self.kappa, "divergence": self.divergence, "base_weight": measure}
+        if self.penalty is not None:
+            return relax_penalized(losses, self.penalty, **settings)
+        assert self.delta is not None  # one of the two is given
+        return relax(losses, self.delta, **settings)
 
     def weigh(self, losses: Tensor, measure: Tensor | None) -> Weighing:
         """Solves the inner problem for flat losses, with the loss's own budget."""

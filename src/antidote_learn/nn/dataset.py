@@ -8,15 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from antidote_learn._checks import check_number, check_whole
-from antidote_learn._types import PerSampleLoss, Relaxed
+from antidote_learn._types import PerSampleLoss, Relaxed, Visit
 from antidote_learn.core.divergences import KL
 from antidote_learn.core.envelope import attach, envelope
 from antidote_learn.core.groups import ranks
+from antidote_learn.core.relaxation import relax
 from antidote_learn.core.reuse import KeptSolution, kept_solution
 from antidote_learn.core.weighing import empty, weigh
 from antidote_learn.nn.distributed import ProcessGroup, active_group, gather_rows, widest
 from antidote_learn.nn.elements import TINY, Elements, nothing, readable, reduced
-from antidote_learn.nn.objective import Objective, one_budget
+from antidote_learn.nn.objective import RelaxingLoss, one_budget
 
 KEPT = 0.5  # of a sample's average when its next loss comes
 MOST_SAMPLES = 2**40
@@ -25,7 +26,7 @@ EXACT = 50_000  # samples up to which every batch solves anew: O(N) a step, whic
 SOLVES = 32  # while as many samples pass as were seen, where there are more: t moves by some 1 % in between
 
 
-class DatasetAntidoteLoss(Objective):
+class DatasetAntidoteLoss(RelaxingLoss):
     """ANTIDOTE with the data set in the place of the batch: which samples are forgotten is decided among all of them.
 
     It remembers a running average of every sample's losses and weighs a batch by the relaxation (KL) over all samples
@@ -133,6 +134,17 @@ class DatasetAntidoteLoss(Objective):
         index = _checked_index(index, elements.shape, self.num_samples)
         labels = _classes(input, target, elements.shape) if self.class_fair else torch.zeros_like(index)
         return self._objective(elements, index, labels)
+
+    def batch_loss(self, logits: Tensor, labels: Tensor, visit: Visit) -> Tensor:
+        """The objective of a training step; ``visit`` says which samples it has (`methods.base.Objective`)."""
+        self.set_progress(visit.progress)
+        loss: Tensor = self(logits, labels, index=visit.index, sample_weight=visit.weight)
+        return loss
+
+    def relax_all(self, losses: Tensor, labels: Tensor, measure: Tensor | None) -> Relaxed:
+        """One relaxation over the losses of all samples (N,), without what is remembered."""
+        groups = labels if self.class_fair else None
+        return relax(losses, self.delta, kappa=self.kappa, base_weight=measure, groups=groups)
 
     def _objective(self, elements: Elements, index: Tensor, labels: Tensor) -> Tensor:
         losses, measure, shape = elements

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from antidote_learn._checks import check_number
+from antidote_learn._checks import check_number, check_penalty
 from antidote_learn._types import PerSampleLoss, Relaxed
 from antidote_learn.core.budgets import delta_from_rate, require_forgetting
 from antidote_learn.core.divergences import Divergence
@@ -28,7 +28,7 @@ ADVICE = {
 }
 
 
-class Objective(nn.Module):
+class RelaxingLoss(nn.Module):
     """A module over the base loss of every element, with the keywords of torch's cross-entropy."""
 
     weight: Tensor | None
@@ -63,6 +63,13 @@ class Objective(nn.Module):
     def last(self) -> Relaxed | None:
         """The solution of the last call in training mode: weights of the flattened elements and the rest, detached."""
         return None if self._last is None else self._last.detach()
+
+    def figures(self) -> dict[str, Any]:
+        """The temperature t = lam + kappa and the share that was forgotten, of all that was relaxed together."""
+        solved = self.last
+        assert solved is not None  # the loss was just called
+        whole = solved.scope or solved
+        return {"temperature": whole.raw["lam"] + self.kappa, "forgotten": whole.forgotten}
 
     def elements(self, input: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Elements:
         """The base loss of every element and the reference measure, outside autocast, in at least float32."""
@@ -110,7 +117,7 @@ def one_budget(f: Divergence, **given: float | None) -> tuple[float | None, floa
         return delta_from_rate(rate, f), None
     if name == "penalty":
         require_forgetting(f)
-        return None, check_number("penalty", value, 0.0, open_end=True)
+        return None, check_penalty(value)
     return check_number("delta", value, 0.0), None
 
 

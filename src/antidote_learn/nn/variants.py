@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from antidote_learn._checks import check_number
-from antidote_learn._types import PerSampleLoss
+from antidote_learn._checks import check_number, check_penalty
+from antidote_learn._types import PerSampleLoss, Relaxed, Visit
 from antidote_learn.core.budgets import budget_of, penalty_value, require_forgetting
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.core.relaxation import dual_objective, relax
-from antidote_learn.nn.elements import per_sample_loss
+from antidote_learn.nn.distributed import active_group, gather
+from antidote_learn.nn.elements import at_least_float32, outside_autocast, per_sample_loss
 
 LAMBDA_START = 0.1
 LAMBDA_RESET = 0.01
@@ -32,6 +34,18 @@ class _Variant(nn.Module, ABC):
         """The objective of a batch of logits."""
         return self.relax(self.base_loss(input, target))
 
+    def batch_loss(self, logits: Tensor, labels: Tensor, visit: Visit) -> Tensor:
+        """The objective of a training step (`methods.base.Objective`), over the global batch."""
+        if visit.weight is not None:
+            raise ValueError("the variants of reproduction take no weights of samples: leave sample_weight out")
+        with outside_autocast(logits):
+            losses = self.base_loss(at_least_float32(logits), labels)
+        return self.relax(_everyone(losses))
+
+    def figures(self) -> dict[str, Any]:
+        """The multiplier or the budget, where it is learned."""
+        return {}
+
     def relax(self, losses: Tensor) -> Tensor:
         """The objective of a batch of losses."""
         return self.objective(losses) if self.training else losses.mean()
@@ -39,6 +53,34 @@ class _Variant(nn.Module, ABC):
     @abstractmethod
     def objective(self, losses: Tensor) -> Tensor:
         """The training objective."""
+
+    @abstractmethod
+    def relax_all(self, losses: Tensor, labels: Tensor, measure: Tensor | None) -> Relaxed:
+        """The weights that the present budget gives to all samples, from their losses (N,)."""
+
+
+def _everyone(losses: Tensor) -> Tensor:
+    """The losses of the global batch; the gradient of this process's own is multiplied by how many there are."""
+    group = active_group("auto")
+    if group is None:
+        return losses
+    everyone = gather(losses, None, group)
+    own = cast(Tensor, _Scaled.apply(losses, everyone.world_size))  # type: ignore[no-untyped-call]
+    others, local = everyone.losses.to(losses.dtype), everyone.local
+    return torch.cat([others[: local.start], own, others[local.stop :]])
+
+
+class _Scaled(torch.autograd.Function):
+    """The identity, whose gradient is multiplied by a number: processes average theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: int) -> Tensor:
+        ctx.factor = factor
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad * ctx.factor, None
 
 
 class _Budgeted(_Variant):
@@ -54,6 +96,10 @@ class _Budgeted(_Variant):
     ) -> None:
         super().__init__(kappa, divergence, base_loss)
         self.delta = check_number("delta", delta, 0.0)
+
+    def relax_all(self, losses: Tensor, labels: Tensor, measure: Tensor | None) -> Relaxed:
+        """One exact relaxation."""
+        return relax(losses, self.delta, kappa=self.kappa, divergence=self.divergence, base_weight=measure)
 
 
 class LaggedLambda(_Variant):
@@ -82,7 +128,8 @@ class LaggedLambda(_Variant):
         super().__init__(kappa, KL, base_loss)
         self.delta = check_number("delta", delta, 0.0)
         self.start = check_number("start", start, 0.0)
-        self.register_buffer("lam", torch.tensor(self.start, dtype=torch.float64))
+        first = self.start if self.delta > 0.0 else math.inf
+        self.register_buffer("lam", torch.tensor(first, dtype=torch.float64))
 
     def objective(self, losses: Tensor) -> Tensor:
         """G_KL at the stale multiplier; then the multiplier of this batch is stored."""
@@ -94,6 +141,14 @@ class LaggedLambda(_Variant):
         defined = stale + self.kappa > 0.0
         dual = dual_objective(losses, torch.where(defined, stale, 1.0), delta=self.delta, kappa=self.kappa)
         return torch.where(defined, dual, losses.amin())
+
+    def figures(self) -> dict[str, Any]:
+        """The temperature that the next batch will have."""
+        return {"temperature": self.lam + self.kappa}
+
+    def relax_all(self, losses: Tensor, labels: Tensor, measure: Tensor | None) -> Relaxed:
+        """One exact relaxation."""
+        return relax(losses, self.delta, kappa=self.kappa, base_weight=measure)
 
 
 class _Ascent(torch.autograd.Function):
@@ -141,6 +196,10 @@ class GradientLambda(_Budgeted):
         rho = None if self.rho is None else _Ascent.apply(self.rho)  # type: ignore[no-untyped-call]
         return dual_objective(losses, lam, rho, delta=self.delta, kappa=self.kappa, divergence=self.divergence)
 
+    def figures(self) -> dict[str, Any]:
+        """The present temperature."""
+        return {"temperature": self.lam.detach() + self.kappa}
+
 
 class LearnedBudget(_Variant):
     """The penalised variant with r_max a parameter beside theta: app:delta_penalized_opt taken literally.
@@ -167,7 +226,7 @@ class LearnedBudget(_Variant):
         """r_max is the sigmoid of the parameter ``logit``."""
         super().__init__(kappa, divergence, base_loss)
         require_forgetting(self.divergence)
-        self.penalty = check_number("penalty", penalty, 0.0, open_end=True)
+        self.penalty = check_penalty(penalty)
         if not 0.0 < start < 1.0:
             raise ValueError(f"start must be in (0, 1), got {start!r}")
         self.logit = nn.Parameter(torch.logit(torch.tensor(start)))
@@ -180,6 +239,15 @@ class LearnedBudget(_Variant):
         price: Tensor = penalty_value(self.penalty, r)
         slope: Tensor = relaxed.lam * (delta - delta.detach())
         return relaxed.value - slope + price
+
+    def figures(self) -> dict[str, Any]:
+        """The present r_max."""
+        return {"r_max": torch.sigmoid(self.logit.detach())}
+
+    def relax_all(self, losses: Tensor, labels: Tensor, measure: Tensor | None) -> Relaxed:
+        """One exact relaxation at the budget that was learned."""
+        delta = float(budget_of(self.divergence, torch.sigmoid(self.logit.detach())))
+        return relax(losses, delta, kappa=self.kappa, divergence=self.divergence, base_weight=measure)
 
 
 class Interpolated(_Budgeted):
@@ -229,3 +297,7 @@ class MaxSide(_Budgeted):
     def objective(self, losses: Tensor) -> Tensor:
         """-relax(-L)."""
         return -relax(-losses, self.delta, kappa=self.kappa, divergence=self.divergence).value
+
+    def relax_all(self, losses: Tensor, labels: Tensor, measure: Tensor | None) -> Relaxed:
+        """The largest losses weigh most."""
+        return relax(-losses, self.delta, kappa=self.kappa, divergence=self.divergence, base_weight=measure)

@@ -14,7 +14,8 @@ from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.core.rates import doubt as doubt_about
 from antidote_learn.core.rates import rate_of_predictions, too_few
 from antidote_learn.methods.base import Method
-from antidote_learn.methods.single import Single
+from antidote_learn.methods.one_network import OneNetwork
+from antidote_learn.nn.mean import MeanLoss
 from antidote_learn.training.checkpoint import read_json, write_sealed
 from antidote_learn.training.evaluate import outputs
 from antidote_learn.training.loop import Progress, Stage, Trainer
@@ -81,7 +82,7 @@ def _judged(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Pat
     That is: the class of the largest mean probability over epochs (M,), that probability (M,), and the likeliest class
     after each late epoch (L, M).
     """
-    method, mean = Single(cross_entropy), MeanBeliefs(trainer.data.labels[other], trainer.classes)
+    method, mean = OneNetwork(MeanLoss(cross_entropy)), MeanBeliefs(trainer.data.labels[other], trainer.classes)
 
     def judge(progress: Progress, record: dict[str, Any]) -> None:
         likeliest = add_judgement(trainer, method, other, mean, progress)

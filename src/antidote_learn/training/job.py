@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,8 @@ import torch
 from torch import Tensor
 
 from antidote_learn._types import FADED, NoisyLabels, Relaxed
-from antidote_learn.core.relaxation import relax, relax_penalized
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.methods.base import Method, Scores
-from antidote_learn.methods.single import Single
-from antidote_learn.nn.antidote import AntidoteLoss
-from antidote_learn.nn.dataset import DatasetAntidoteLoss
 from antidote_learn.registry import MethodSpec, build_method
 from antidote_learn.training.checkpoint import write_bytes, write_json, write_rows, write_tensors
 from antidote_learn.training.engine import Engine, unwrapped
@@ -61,7 +57,7 @@ def _run(trainer: Trainer, job: Job) -> None:
     for note in job.data.notes:
         trainer.reporter.note(note)
     rate = _rate(trainer, job)
-    method = build_method(_with_rate(job.method, rate), num_samples=trainer.samples)
+    method = build_method(_with_rate(job.method, rate), samples=trainer.samples)
     spec = job.spec
     stage = Stage(
         "training",
@@ -96,7 +92,7 @@ def _rate(trainer: Trainer, job: Job) -> dict[str, Any] | None:
 
 
 def _with_rate(method: MethodSpec, rate: dict[str, Any] | None) -> MethodSpec:
-    return method if rate is None else MethodSpec(method.name, {**method.parameters, "noise_rate": rate["rate"]})
+    return method if rate is None else replace(method, parameters={**method.parameters, "noise_rate": rate["rate"]})
 
 
 def _evaluated(trainer: Trainer, job: Job, method: Method, progress: Progress, record: dict[str, Any]) -> None:
@@ -144,7 +140,7 @@ def _best(progress: Progress) -> dict[str, Any]:
 def samples_table(data: Prepared, scores: Scores, method: Method) -> pd.DataFrame:
     """One row for each training sample; weights are those of one relaxation over all of them."""
     labels = torch.from_numpy(data.labels)
-    solved = relaxed_over_all(scores.losses, labels, method)
+    solved = method.relax_all(scores.losses, labels)
     weights = torch.ones_like(scores.losses) if solved is None else solved.weights
     names = np.array(data.classes)
     columns: dict[str, Any] = {"index": data.index, "given_label": names[data.labels]}
@@ -165,21 +161,6 @@ def _forgotten(solved: Relaxed | None, weights: Tensor) -> Any:
         return np.zeros(len(weights), dtype=bool)
     vanishes = np.isfinite(solved.divergence.vanishing_score)
     return (weights <= 0.0 if vanishes else weights < FADED).numpy()
-
-
-def relaxed_over_all(losses: Tensor, labels: Tensor, method: Method) -> Relaxed | None:
-    """The method's relaxation over the whole training set at once; None for a method that has none."""
-    objective, measure = (method.objective, method.sample_weight) if isinstance(method, Single) else (None, None)
-    if isinstance(objective, DatasetAntidoteLoss):
-        groups = labels if objective.class_fair else None
-        return relax(losses, objective.delta, kappa=objective.kappa, base_weight=measure, groups=groups)
-    if not isinstance(objective, AntidoteLoss):
-        return None
-    settings: dict[str, Any] = {"kappa": objective.kappa, "divergence": objective.divergence, "base_weight": measure}
-    if objective.penalty is not None:
-        return relax_penalized(losses, objective.penalty, **settings)
-    assert objective.delta is not None  # one of the two is given
-    return relax(losses, objective.delta, **settings)
 
 
 def summary(job: Job, progress: Progress, rate: dict[str, Any] | None) -> dict[str, Any]:

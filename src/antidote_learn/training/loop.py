@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,7 @@ class Trainer:
         self.progress = 0.0
         self._labels = torch.from_numpy(data.labels)
         self._stage, self._networks, self._next_save = 0, 0, 0.0
+        self._scheduled: list[Optimizer] = []
 
     def network(self) -> tuple[nn.Module, Optimizer]:
         """A new network and its optimiser; the weights depend on the seed, the stage and the number of the call."""
@@ -108,7 +109,13 @@ class Trainer:
         net = build_model(self.settings.model, shape=self.data.encoding.shape, classes=self.classes, seed=seed)
         if len(self.data.encoding.shape) == 3:
             net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        return self.engine.setup(net, _optimizer(net, self.settings, self.engine))
+        net, optimizer = self.engine.setup(net, _optimizer(net, self.settings, self.engine))
+        self._scheduled.append(optimizer)
+        return net, optimizer
+
+    def optimizer(self, parameters: Sequence[nn.Parameter], *, lr: float) -> Optimizer:
+        """AdamW with its own rate."""
+        return AdamW(parameters, lr=lr)
 
     def update(self, net: nn.Module, optimizer: Optimizer, loss: Tensor) -> None:
         """One optimiser step."""
@@ -156,7 +163,7 @@ class Trainer:
             Interrupted: The user stopped it; the checkpoint holds all of it.
             RunFailed: The loss is no longer finite.
         """
-        self._stage, self._networks = stage.number, 0
+        self._stage, self._networks, self._scheduled = stage.number, 0, []
         method.build(self)
         progress = self._restored(stage, method)
         self.reporter.stage(stage.name, epochs=stage.epochs, done=progress.epoch)
@@ -221,12 +228,26 @@ class Trainer:
             draws.manual_seed(seeds[step])
             engine.seed(seeds[step])
             self.progress = (epoch + step / len(batches)) / stage.epochs
-            _set_rate(method, settings, stage, epoch, step / len(batches))
+            self._set_rate(stage, epoch, step / len(batches))
             seen += len(batches[step])
             index = torch.from_numpy(mine[step])
             part = Part(parts[step].start, len(batches[step]))
             inputs = self.data.preparation(raw.to(engine.device), draws, part)
             yield Batch(inputs, self._targets(index).to(engine.device), index, len(batches[step])), seen, len(order)
+
+    def _set_rate(self, stage: Stage, epoch: int, within: float) -> None:
+        """The learning rate of the networks; what has a rate of its own keeps it."""
+        rate = learning_rate(
+            self.settings.lr,
+            stage.factor,
+            epoch=epoch,
+            within=within,
+            epochs=stage.epochs,
+            warmup=self.settings.warmup,
+        )
+        for optimizer in self._scheduled:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
 
     def _record(self, stage: Stage, progress: Progress) -> dict[str, Any]:
         figures = self._averaged(progress.sums)
@@ -312,15 +333,6 @@ def _optimizer(net: nn.Module, settings: Settings, engine: Engine) -> Optimizer:
         weight_decay=settings.weight_decay,
         fused=fused,
     )
-
-
-def _set_rate(method: Method, settings: Settings, stage: Stage, epoch: int, within: float) -> None:
-    rate = learning_rate(
-        settings.lr, stage.factor, epoch=epoch, within=within, epochs=stage.epochs, warmup=settings.warmup
-    )
-    for _, optimizer in method.parts.values():
-        for group in optimizer.param_groups:
-            group["lr"] = rate
 
 
 def _add(sums: dict[str, Any], samples: int, figures: Mapping[str, Any]) -> None:

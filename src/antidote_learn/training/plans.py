@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from antidote_learn._checks import check_whole
 from antidote_learn._types import Arrays
 from antidote_learn.data.noise import parse_noise
 from antidote_learn.data.opening import check_out, open_data
@@ -21,7 +22,7 @@ from antidote_learn.registry import (
     MethodSpec,
     Protocol,
     check_method,
-    parse_method,
+    method_of,
     protocols,
     resolved,
     stand_in_note,
@@ -32,7 +33,7 @@ from antidote_learn.training.job import Job
 from antidote_learn.training.loop import Settings
 from antidote_learn.training.posterior import SURE, Posterior, audited, relabelled
 from antidote_learn.training.progress import Reporter, Silent
-from antidote_learn.training.protocols import check_seeds, chosen_protocol, whole_number
+from antidote_learn.training.protocols import check_seeds, chosen_protocol
 from antidote_learn.training.specs import Spec, shared
 
 SMALLEST_BATCH = 16
@@ -47,7 +48,7 @@ class Request:
     """The arguments of `train`, which explains them."""
 
     data: str | Path | Arrays | Sequence[Any]
-    method: str | None = None
+    method: Any = None
     labels: str | Path | None = None
     noise_rate: float | str | None = "auto"
     delta: float | None = None
@@ -117,7 +118,8 @@ def plan_run(asked: Request) -> Plan:
     )
     protocol, settings = _settings(asked, arrays)
     prepared = _prepare(asked, arrays, settings, reporter)
-    note = stand_in_note(asked.method or "", data=_data_name(asked), noise=asked.noise)
+    name = asked.method if isinstance(asked.method, str) else ""
+    note = stand_in_note(name, data=_data_name(asked), noise=asked.noise)
     prepared = replace(prepared, notes=(*prepared.notes, *([note] if note else [])))
     method, data_hash = _with_injected(method, prepared.noise), fingerprint(prepared)
     if posterior is not None:
@@ -163,10 +165,10 @@ def _check_options(asked: Request) -> None:
     if asked.precision not in PRECISIONS:
         raise ValueError(f"unknown precision {asked.precision!r}; accepted: {', '.join(PRECISIONS)}")
     if asked.subset is not None:
-        whole_number("subset", asked.subset, most=MOST_ROWS)
-    whole_number("workers", asked.workers, least=0, most=MOST_WORKERS)
-    whole_number("devices", asked.devices, most=max(8, os.cpu_count() or 1, torch.cuda.device_count()))
-    whole_number("nodes", asked.nodes, most=MOST_NODES)
+        check_whole("subset", asked.subset, 1, MOST_ROWS)
+    check_whole("workers", asked.workers, 0, MOST_WORKERS)
+    check_whole("devices", asked.devices, 1, max(8, os.cpu_count() or 1, torch.cuda.device_count()))
+    check_whole("nodes", asked.nodes, 1, MOST_NODES)
 
 
 def _noise_seed(asked: Request) -> int:
@@ -196,8 +198,9 @@ def _method(asked: Request, *, soft: bool) -> MethodSpec:
     """The method with its budget, checked."""
     name = asked.method or ("ce" if soft else "antidote" if asked.labels is None else UNSURE)
     rate = None if asked.noise_rate == "auto" else asked.noise_rate
+    given = resolved(name, data=_data_name(asked), noise=asked.noise) if isinstance(name, str) else name
     method = with_budget(
-        parse_method(resolved(name, data=_data_name(asked), noise=asked.noise)),
+        method_of(given),
         {"noise_rate": rate, "delta": asked.delta, "penalty": asked.penalty},
     )
     check_method(method)
@@ -260,7 +263,7 @@ def _schedule_epochs(protocol: str, schedule: str | None, settings: Protocol) ->
 def _with_injected(method: MethodSpec, noise: Any) -> MethodSpec:
     if method.parameters.get("noise_rate") != "injected":
         return method
-    return MethodSpec(method.name, {**method.parameters, "noise_rate": noise.rate})
+    return replace(method, parameters={**method.parameters, "noise_rate": noise.rate})
 
 
 def _default_folder(spec: Spec) -> Path:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import asdict
 from typing import Any
 
-from antidote_learn._checks import check_number
+from antidote_learn._checks import check_number, check_whole
 from antidote_learn._types import Arrays
 from antidote_learn.registry import Protocol, default_protocol, protocols
 from antidote_learn.training.schedules import parse_schedule
@@ -24,7 +23,7 @@ def chosen_protocol(name: str | None, arrays: Arrays, given: dict[str, Any]) -> 
         raise ValueError(f"unknown protocol {name!r}; accepted: {', '.join(known)}")
     chosen = {**asdict(known[name]), **{key: value for key, value in given.items() if value is not None}}
     for key, most in MOST.items():
-        chosen[key] = whole_number(key, chosen[key], most=most)
+        chosen[key] = check_whole(key, chosen[key], 1, most)
     settings = Protocol(**chosen)
     if settings.optimizer not in OPTIMIZERS:
         raise ValueError(f"unknown optimizer {settings.optimizer!r}; accepted: {', '.join(OPTIMIZERS)}")
@@ -42,16 +41,5 @@ def _sample_shape(arrays: Arrays) -> tuple[int, ...]:
 
 def check_seeds(seed: int, noise_seed: int) -> None:
     """Both are whole numbers that a generator takes."""
-    whole_number("seed", seed, least=0, most=LARGEST_SEED)
-    whole_number("noise_seed", noise_seed, least=0, most=LARGEST_SEED)
-
-
-def whole_number(name: str, value: Any, *, least: int = 1, most: int) -> int:
-    """The value as an int; ValueError unless it is a whole number between the two."""
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or not least <= number <= most:
-        raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
-    return number
+    check_whole("seed", seed, 0, LARGEST_SEED)
+    check_whole("noise_seed", noise_seed, 0, LARGEST_SEED)

@@ -23,7 +23,7 @@ ROOMS = ("checkpoint", "model")
 def train(
     data: str | Path | Arrays | Sequence[Any],
     *,
-    method: str | None = None,
+    method: Any = None,
     labels: str | Path | None = None,
     noise_rate: float | str | None = "auto",
     delta: float | None = None,
@@ -63,7 +63,8 @@ def train(
 
     Args:
         data: A built-in name, a file, a folder of images by class, `Arrays`, or a pair (X, y).
-        method: With parameters, as on the command line: "antidote" (the default), "ce", "antidote:divergence=chi2".
+        method: With parameters, as on the command line: "antidote" (the default), "ce", "antidote:divergence=chi2". Or
+            one of your own, a class or an object (see `register_method`).
         labels: The folder of an audit of this data: its beliefs are trained on, with plain cross-entropy; or with a
             ``method`` its likeliest classes.
         noise_rate: The share of wrong labels; "auto" estimates it.

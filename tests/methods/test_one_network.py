@@ -14,7 +14,8 @@ from antidote_learn import AntidoteLoss, DatasetAntidoteLoss
 from antidote_learn._types import Batch
 from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.methods.base import Context, Method, Scores
-from antidote_learn.methods.single import Single
+from antidote_learn.methods.one_network import OneNetwork
+from antidote_learn.nn.mean import MeanLoss
 from antidote_learn.training.checkpoint import optimizer_tensors, restore_optimizer
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -29,7 +30,7 @@ def batch_of(size: int) -> Batch:
 
 BATCHES = [batch_of(size) for size in (32, 32, 17, 32, 9)]
 OBJECTIVES = {
-    "ce": lambda: cross_entropy,
+    "ce": lambda: MeanLoss(cross_entropy),
     "rate": lambda: AntidoteLoss(noise_rate=0.3),
     "chi2": lambda: AntidoteLoss(0.4, divergence="chi2", kappa=0.0),
     "penalty": lambda: AntidoteLoss(penalty=1.0),
@@ -62,6 +63,9 @@ class Plain:
         net = network()
         return net, self.optimizer(net)
 
+    def own_optimizer(self, parameters, *, lr):
+        return AdamW(parameters, lr=lr)
+
     def plain(self, net: nn.Module) -> nn.Module:
         return net
 
@@ -75,18 +79,18 @@ class Plain:
         raise AssertionError("one network on one objective needs no scores")
 
 
-def built(name: str, ctx: Plain) -> Single:
-    method = Single(OBJECTIVES[name]())
+def built(name: str, ctx: Plain) -> OneNetwork:
+    method = OneNetwork(OBJECTIVES[name]())
     method.build(ctx)
     return method
 
 
-def stepped(method: Single, ctx: Context, batches: list[Batch], epoch: int = 0) -> list[float]:
+def stepped(method: OneNetwork, ctx: Context, batches: list[Batch], epoch: int = 0) -> list[float]:
     assert method.begin_epoch(epoch, ctx).index is None
     return [method.step(batch, ctx).loss.item() for batch in batches]
 
 
-def weights(method: Single) -> dict[str, Tensor]:
+def weights(method: OneNetwork) -> dict[str, Tensor]:
     return method.parts["net"][0].state_dict()
 
 
@@ -252,7 +256,7 @@ def test_weights_of_the_samples_are_the_measure(name):
         "dataset": lambda: objective(logits, batch.labels, sample_weight=own, index=batch.index),
     }[name]()
     ctx = Plain()
-    method = Single(OBJECTIVES[name](), weight)
+    method = OneNetwork(OBJECTIVES[name](), weight)
     method.build(ctx)
     assert stepped(method, ctx, [batch]) == [pytest.approx(expected.item(), rel=1e-6)]
     assert stepped(built(name, Plain()), ctx, [batch]) != [pytest.approx(expected.item(), rel=1e-6)]

@@ -1,0 +1,151 @@
+"""Methods that train one network on one objective: their parameters, and the objective that these make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from antidote_learn.core.budgets import delta_from_rate
+from antidote_learn.methods.base import Objective
+from antidote_learn.nn.antidote import AntidoteLoss
+from antidote_learn.nn.dataset import DatasetAntidoteLoss
+from antidote_learn.nn.variants import GradientLambda, Interpolated, LaggedLambda, LearnedBudget, MaxSide
+
+Rate = float | Literal["auto", "injected"]
+"""A share of wrong labels: a number, or a word for one that the trainer puts in its place (estimated, or injected)."""
+
+
+@dataclass(frozen=True)
+class Antidote:
+    """ANTIDOTE, the paper's Algorithm 1: forgets mislabelled samples, batch by batch."""
+
+    noise_rate: Rate | None = None
+    delta: float | None = None
+    penalty: float | None = None
+    kappa: float = 0.05
+    divergence: str = "kl"
+    base_loss: str = "ce"
+
+    def objective(self, samples: int) -> Objective:
+        """The relaxation of each batch."""
+        return AntidoteLoss(
+            self.delta,
+            noise_rate=_number(self.noise_rate),
+            penalty=self.penalty,
+            kappa=self.kappa,
+            divergence=self.divergence,
+            base_loss=self.base_loss,
+        )
+
+
+@dataclass(frozen=True)
+class AntidoteDataset:
+    """ANTIDOTE over the whole data set, within each class, by remembered losses."""
+
+    noise_rate: Rate | None = None
+    delta: float | None = None
+    kappa: float = 0.05
+
+    def objective(self, samples: int) -> Objective:
+        """The relaxation over all samples."""
+        rate = _number(self.noise_rate)
+        return DatasetAntidoteLoss(samples, delta=self.delta, noise_rate=rate, kappa=self.kappa)
+
+
+@dataclass(frozen=True)
+class AntidoteLagged:
+    """ANTIDOTE as the authors' code computes it: with the multiplier of the batch before."""
+
+    noise_rate: Rate | None = None
+    delta: float | None = None
+    kappa: float = 0.05
+    base_loss: str = "ce"
+    start: float = 0.1
+
+    def objective(self, samples: int) -> Objective:
+        """G_KL at a stale multiplier."""
+        budget = _budget(self.delta, self.noise_rate)
+        return LaggedLambda(budget, kappa=self.kappa, base_loss=self.base_loss, start=self.start)
+
+
+@dataclass(frozen=True)
+class AntidoteGradient:
+    """ANTIDOTE with a multiplier that ascends while the network descends, instead of an exact solution."""
+
+    noise_rate: Rate | None = None
+    delta: float | None = None
+    kappa: float = 0.05
+    divergence: str = "kl"
+    base_loss: str = "ce"
+
+    def objective(self, samples: int) -> Objective:
+        """G_f at multipliers that are learned."""
+        budget = _budget(self.delta, self.noise_rate, self.divergence)
+        return GradientLambda(budget, kappa=self.kappa, divergence=self.divergence, base_loss=self.base_loss)
+
+
+@dataclass(frozen=True)
+class AntidoteLearnedBudget:
+    """ANTIDOTE, penalised, with r_max a parameter beside the network's: the appendix taken literally."""
+
+    penalty: float = 1.0
+    kappa: float = 0.05
+    divergence: str = "kl"
+    base_loss: str = "ce"
+    start: float = 0.2
+
+    def objective(self, samples: int) -> Objective:
+        """The relaxation at a budget that is learned."""
+        return LearnedBudget(
+            self.penalty, kappa=self.kappa, divergence=self.divergence, base_loss=self.base_loss, start=self.start
+        )
+
+
+@dataclass(frozen=True)
+class AntidoteMix:
+    """The paper's ablation: ANTIDOTE for a share of the objective, the plain mean for the rest."""
+
+    share: float = 0.5
+    noise_rate: Rate | None = None
+    delta: float | None = None
+    kappa: float = 0.05
+    divergence: str = "kl"
+    base_loss: str = "ce"
+
+    def objective(self, samples: int) -> Objective:
+        """The convex combination."""
+        budget = _budget(self.delta, self.noise_rate, self.divergence)
+        return Interpolated(self.share, budget, kappa=self.kappa, divergence=self.divergence, base_loss=self.base_loss)
+
+
+@dataclass(frozen=True)
+class AntidoteDro:
+    """The opposite sign, distributionally robust optimisation: the largest losses weigh most."""
+
+    noise_rate: Rate | None = None
+    delta: float | None = None
+    kappa: float = 0.05
+    divergence: str = "kl"
+    base_loss: str = "ce"
+
+    def objective(self, samples: int) -> Objective:
+        """The largest mean in the ball."""
+        budget = _budget(self.delta, self.noise_rate, self.divergence)
+        return MaxSide(budget, kappa=self.kappa, divergence=self.divergence, base_loss=self.base_loss)
+
+
+def _number(rate: Rate | None) -> float | None:
+    """A rate that the trainer has put in place."""
+    if isinstance(rate, str):
+        raise ValueError(f"noise_rate must be a number in [0, 1) here, got {rate!r}: the trainer puts it in place")
+    return rate
+
+
+def _budget(delta: float | None, rate: Rate | None, divergence: str = "kl") -> float:
+    """The budget itself, or that of the rate."""
+    if delta is not None:
+        return delta
+    number = _number(rate)
+    if number is None:
+        raise ValueError("give one of noise_rate and delta")
+    return delta_from_rate(number, divergence)
