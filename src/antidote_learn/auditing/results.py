@@ -18,6 +18,7 @@ from antidote_learn.auditing.review import write_review
 from antidote_learn.auditing.scores import Scores
 from antidote_learn.auditing.tables import Rows, class_summary, issues_table, pair_summary
 from antidote_learn.training.checkpoint import (
+    check_held,
     damage_told,
     read_json,
     read_rows,
@@ -30,6 +31,9 @@ from antidote_learn.training.posterior import Posterior, read_posterior, write_p
 FORMAT = 1  # of summary.json
 PAIRS = 1000  # that the summary lists
 NEIGHBOURS = "neighbours.safetensors"
+SUMMARY: dict[str, type | tuple[type, ...]] = {
+    "n": int, "estimated_errors": int, "noise_rate": (int, float), "interval": list, "classes": list, "pairs": list,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +151,8 @@ def write_issues(folder: Path, audit: Audit) -> None:
 
 def read_audit(folder: Path, inputs: Inputs | None = None) -> Audit:
     """What `write_audit` wrote, with the samples where they are at hand; ValueError where it is damaged."""
-    summary = read_json(folder / "summary.json", {"n": int, "interval": list, "classes": list, "pairs": list})
+    summary = read_json(folder / "summary.json", SUMMARY)
+    check_held(folder / "summary.json", dict(enumerate(summary["interval"])), {0: int, 1: int})
     if summary.get("format") != FORMAT:
         raise ValueError(f"{folder / 'summary.json'} is no summary of format {FORMAT}: use the package that made it")
     posterior, rows = read_posterior(folder), len(table := read_rows(folder / "issues.parquet"))

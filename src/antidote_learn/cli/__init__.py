@@ -23,13 +23,15 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+# The class of every bad usage; older versions of typer export only those derived from it.
+_UsageError: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
 
 
 def main() -> int:
     """Runs the program and returns its exit code."""
     try:
         return app(prog_name="antidote", standalone_mode=False) or 0
-    except typer.TyperException as error:  # bad usage, found by typer or by a command below
+    except _UsageError as error:  # found by typer or by a command below
         say(f"antidote: {error.format_message()}", err=True)
         return error.exit_code
     except typer.Abort:

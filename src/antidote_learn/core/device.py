@@ -137,7 +137,7 @@ def _penalised(problem: Problem, x: Tensor, low: Tensor, penalty: float | None) 
     constant = penalty_value(penalty, r_max)
     if problem.kappa > 0.0:
         constant = constant + problem.kappa * raw["achieved"]
-    return Solved(ratio_at(problem.divergence, x, point), constant, status, {**numbers, "r_max": r_max})
+    return Solved(ratio_at(problem.divergence, x, point, point.nu), constant, status, {**numbers, "r_max": r_max})
 
 
 def _budgeted(problem: Problem, x: Tensor, low: Tensor, delta: float) -> Solved:
@@ -153,7 +153,7 @@ def _budgeted(problem: Problem, x: Tensor, low: Tensor, delta: float) -> Solved:
     off = torch.where(slack, missed, missed.abs()) > ACCURACY * delta
     status = torch.where(off, int(Status.INACCURATE), torch.where(slack, int(Status.FLOOR), int(Status.BUDGET)))
     numbers = _numbers(x, f, raw["lam"], point.nu * point.t - low, raw["achieved"], delta, raw["threshold"])
-    solved = Solved(ratio_at(f, x, point._replace(nu=sample.at(point.nu))), kappa * raw["achieved"], status, numbers)
+    solved = Solved(ratio_at(f, x, point, sample.at(point.nu)), kappa * raw["achieved"], status, numbers)
     if kappa > 0.0 or math.isinf(f.f_zero):
         return solved
     most = sample.total(budget_of(f, 1.0 - problem.tied))

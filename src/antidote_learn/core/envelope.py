@@ -76,3 +76,8 @@ def attach(losses: Tensor, weighing: Weighing) -> Relaxed:
         value = value + (torch.where(weights > 0, losses.detach(), 0.0) * weights).sum() * scale
     value = envelope(losses, weights, value, scale)
     return Relaxed(value, weights, weighing.status, weighing.divergence, weighing.raw, weighing.mass)
+
+
+def part_of(whole: Relaxed, value: Tensor, weights: Tensor, mass: Tensor | None) -> Relaxed:
+    """The rows of a global solution that one process holds, with their value."""
+    return Relaxed(value, weights, whole.status, whole.divergence, whole.raw, mass, whole)

@@ -190,7 +190,7 @@ def _budgeted(
 
 
 def _ratio_at(f: Divergence, sample: HostSample, point: Point) -> Ratio:
-    return lambda x, part: ratio_at(f, x, point._replace(nu=sample.at(point.nu, part)))
+    return lambda x, part: ratio_at(f, x, point, sample.at(point.nu, part))
 
 
 def _penalised(problem: Problem, sample: HostSample, penalty: float) -> Solved:

@@ -60,16 +60,16 @@ def solution(problem: Problem, lam: Any, point: Point, low: Any, delta: Any, r_m
     return raw
 
 
-def ratio_at(f: Divergence, x: Any, point: Point) -> Any:
-    """dQ/dP at a point: the weights of eq:KL_weights, and of eq:G_f in general."""
+def ratio_at(f: Divergence, x: Any, point: Point, nu: Any) -> Any:
+    """dQ/dP at a point, with the shift of each row: the weights of eq:KL_weights, and of eq:G_f in general."""
     back = -1.0 / point.t
     if f is KL:
         score = x * back
-        score -= point.nu + 1.0
+        score -= nu + 1.0
         return np.exp(score, score) if isinstance(score, np.ndarray) else torch.exp(score)
     if point.near is not None and f.power is not None:
         return steep_weights(namespace(x), x, f.power.exponent, point.near)
-    return f.conjugate_prime(x * back - point.nu) / point.mass
+    return f.conjugate_prime(x * back - nu) / point.mass
 
 
 def on_floor(t: Any, kappa: float) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import statistics
 import warnings
@@ -220,11 +221,18 @@ def _reason(error: Exception) -> str:
     return "not an image" if isinstance(error, UnidentifiedImageError) else str(error) or type(error).__name__
 
 
+@functools.cache
+def _known_formats() -> list[str]:
+    """The formats that the installed Pillow knows: AVIF is one since 11.3."""
+    Image.init()
+    return [name for name in FORMATS if name in Image.OPEN]
+
+
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Image.Image]:
     """An image of at most Pillow's number of pixels; Pillow itself only warns up to twice as many."""
     check_regular(path)
-    with Image.open(path, formats=FORMATS) as image:
+    with Image.open(path, formats=_known_formats()) as image:
         limit = Image.MAX_IMAGE_PIXELS
         if limit is not None and image.width * image.height > limit:
             raise Image.DecompressionBombError(f"{image.width} x {image.height} pixels, at most {limit} are accepted")

@@ -84,7 +84,8 @@ def names_of(values: pd.Series[Any]) -> pd.Series[Any]:
     """Each value as a string, so that 3, 3.0 and "3" are the same; a missing one stays missing."""
     if isinstance(values.dtype, pd.StringDtype):
         return values
-    return values.astype(object).map(_name, na_action="ignore").astype("str")
+    names = values.astype(object).map(_name, na_action="ignore")
+    return names.astype("str").where(names.notna())  # pandas 2 makes words of missing ones
 
 
 def as_numpy(values: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import infer_dtype
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
 from antidote_learn.data.archives import read_archive
@@ -249,7 +250,7 @@ def as_frame(frame: pd.DataFrame, what: str) -> pd.DataFrame:
 
 def string_columns(frame: pd.DataFrame) -> list[str]:
     """The columns that hold strings, as they are written."""
-    return [column for column in _names(frame) if isinstance(frame[column].dtype, pd.StringDtype)]
+    return [column for column in _names(frame) if infer_dtype(frame[column], skipna=True) == "string"]
 
 
 def label_columns(frame: pd.DataFrame, label: str | None, clean: str | None) -> tuple[str, str | None]:

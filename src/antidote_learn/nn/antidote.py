@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from antidote_learn._types import PerSampleLoss, Relaxed, Visit
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
-from antidote_learn.core.envelope import attach, envelope, held
+from antidote_learn.core.envelope import attach, envelope, held, part_of
 from antidote_learn.core.fused import cross_entropy_parts, label_positions, relaxed_cross_entropy, weighted_gradient
 from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.core.outcomes import Weighing
@@ -177,7 +176,7 @@ class AntidoteLoss(RelaxingLoss):
         weights = whole.weights[everyone.local].to(losses.dtype)
         scale = everyone.world_size / max(everyone.losses.numel(), 1)
         value = attached(weights, whole.value.to(losses.dtype), scale)
-        return replace(whole, value=value, weights=weights, mass=measure, scope=whole)
+        return part_of(whole, value, weights, measure)
 
     def _reduce(self, relaxed: Relaxed, elements: Elements) -> Tensor:
         if self.reduction == "mean":

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
 from antidote_learn._checks import check_number, check_whole
 from antidote_learn._types import PerSampleLoss, Relaxed, Visit
 from antidote_learn.core.divergences import KL
-from antidote_learn.core.envelope import attach, envelope
+from antidote_learn.core.envelope import attach, envelope, part_of
 from antidote_learn.core.groups import ranks
 from antidote_learn.core.relaxation import relax
 from antidote_learn.core.reuse import KeptSolution, kept_solution
@@ -163,7 +161,7 @@ class DatasetAntidoteLoss(RelaxingLoss):
             share = ratio * rows[:, 2]
             mean = torch.where(share > 0, rows[:, 1] * share, 0.0).sum() / total
             value = envelope(losses, share[local].to(losses), mean.to(losses), (processes / total).to(losses))
-            relaxed = replace(whole, value=value, weights=ratio[local].to(losses), mass=None, scope=whole)
+            relaxed = part_of(whole, value, ratio[local].to(losses), None)
         self.remember(relaxed)
         if self.reduction == "none":
             weights = relaxed.weights * measure

@@ -47,16 +47,17 @@ def gather_rows(rows: Tensor, group: ProcessGroup) -> tuple[Tensor, slice, int]:
     Two collectives: one integer and max(N) rows for each process; sizes first, so that uneven and empty batches work.
     Nothing is differentiated through them.
     """
+    all_gather = dist.all_gather_single if hasattr(dist, "all_gather_single") else dist.all_gather_into_tensor  # older
     world_size, rank = dist.get_world_size(group), dist.get_rank(group)
     counts = torch.zeros(world_size, dtype=torch.int64, device=rows.device)
     mine = torch.tensor([len(rows)], dtype=torch.int64, device=rows.device)
-    dist.all_gather_single(counts, mine, group=group)
+    all_gather(counts, mine, group=group)
     sizes = counts.tolist()  # the one host read: uneven sizes
     longest = max(sizes)
     padded = rows.new_zeros(longest, rows.shape[1])
     padded[: len(rows)] = rows
     everyone = rows.new_empty(world_size * longest, rows.shape[1])
-    dist.all_gather_single(everyone, padded, group=group)
+    all_gather(everyone, padded, group=group)
     whole = torch.cat([everyone[r * longest : r * longest + size] for r, size in enumerate(sizes)])
     start = sum(sizes[:rank])
     return whole, slice(start, start + sizes[rank]), world_size

@@ -86,7 +86,7 @@ def read_json(path: Path, holding: Mapping[str, type | tuple[type, ...]] | None 
     return value
 
 
-def check_held(path: Path, value: Mapping[str, Any], holding: Mapping[str, type | tuple[type, ...]]) -> None:
+def check_held(path: Path, value: Mapping[Any, Any], holding: Mapping[Any, type | tuple[type, ...]]) -> None:
     """ValueError where what a file holds is of another type, or missing."""
     with damage_told(path):
         for key, kind in holding.items():
