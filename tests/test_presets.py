@@ -149,8 +149,8 @@ ALIASED = {
     "NFLandMAE": "nfl:gamma=0.5:detach=true+0.5*mae",
     "NCEandNNCE": "5*nce+5*nnce",
     "NFLandNNFL": "5*nfl:gamma=0.5:detach=true+5*nnfl:gamma=0.5:detach=true",
-    "antidote_kl": "antidote",
-    "antidote_alpha": "antidote:divergence=[alpha:2]",
+    "antidote_kl": "antidote-gradient",
+    "antidote_alpha": "antidote-gradient:divergence=[alpha:2]",
 }
 
 

@@ -77,8 +77,8 @@ ALIASES = {
     "EFLandMAE": "preset:FL_eps+MAE",
     "NLNL": "preset:NLNL",
     "antidote_kl_bisec": "antidote",
-    "antidote_kl": "antidote",  # the same objective, whose multiplier the released code learns by gradient ascent
-    "antidote_alpha": "antidote:divergence=[alpha:2]",  # likewise; 2 is the released default
+    "antidote_kl": "antidote-gradient",
+    "antidote_alpha": "antidote-gradient:divergence=[alpha:2]",  # 2 is the released default
 }
 
 

@@ -19,6 +19,7 @@ from antidote_learn.training.interrupts import Interrupted
 from antidote_learn.training.progress import Silent
 from tests.methods.small_loss import SmallLoss
 
+BUILT_IN = tuple(METHODS)
 RATE = {"noise_rate": 0.2}
 QUICK = {"noise": "symmetric:0.2", "epochs": 3, "model": "mlp:hidden=[8]"}
 
@@ -35,7 +36,7 @@ def numbers(run) -> tuple:
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory) -> dict:
     place = tmp_path_factory.mktemp("whole")
-    return {name: train("iris", method=name, out=place / name, **options(name)) for name in METHODS}
+    return {name: train("iris", method=name, out=place / name, **options(name)) for name in BUILT_IN}
 
 
 class Stopping(Silent):
@@ -48,7 +49,7 @@ class Stopping(Silent):
             raise Interrupted
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_what_is_loaded_predicts_what_was_reported(uninterrupted, name):
     run = uninterrupted[name]
     again = load(run.folder)
@@ -58,7 +59,7 @@ def test_what_is_loaded_predicts_what_was_reported(uninterrupted, name):
 
 
 @pytest.mark.parametrize("after", [1, 12, 20])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_stopped_and_continued_it_ends_as_if_it_had_not_been(uninterrupted, name, after, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "SAVE_SECONDS", 0.0)
     monkeypatch.setattr(loop, "SAVE_SHARE", 1e9)
@@ -68,7 +69,7 @@ def test_stopped_and_continued_it_ends_as_if_it_had_not_been(uninterrupted, name
     assert numbers(run) == numbers(uninterrupted[name])
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("antidote", "antidote-dataset")])
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if name not in ("antidote", "antidote-dataset")])
 def test_two_processes_give_the_numbers_of_one(uninterrupted, name, tmp_path):
     """Without batch norm, whose statistics are those of a part of the batch."""
     given = {**options(name), "model": "mlp:hidden=[8]:norm=none"}

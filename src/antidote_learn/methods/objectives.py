@@ -64,12 +64,14 @@ class AntidoteLagged:
     delta: float | None = None
     kappa: float = 0.05
     base_loss: str = "ce"
+    start: float = 0.1
 
     def objective(self, samples: int) -> Objective:
         """G_KL at a stale multiplier."""
         from antidote_learn.nn.variants import LaggedLambda
 
-        return LaggedLambda(_budget(self.delta, self.noise_rate), kappa=self.kappa, base_loss=self.base_loss)
+        budget = _budget(self.delta, self.noise_rate)
+        return LaggedLambda(budget, kappa=self.kappa, base_loss=self.base_loss, start=self.start)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, cast
 
@@ -127,7 +128,8 @@ class LaggedLambda(_Variant):
         super().__init__(kappa, KL, base_loss)
         self.delta = check_number("delta", delta, 0.0)
         self.start = check_number("start", start, 0.0)
-        self.register_buffer("lam", torch.tensor(self.start, dtype=torch.float64))
+        first = self.start if self.delta > 0.0 else math.inf
+        self.register_buffer("lam", torch.tensor(first, dtype=torch.float64))
 
     def objective(self, losses: Tensor) -> Tensor:
         """G_KL at the stale multiplier; then the multiplier of this batch is stored."""
