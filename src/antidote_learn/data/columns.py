@@ -18,6 +18,7 @@ from antidote_learn.data.rows import Block
 from antidote_learn.data.saved import Meta, Tensors, damaged, saved_array, saved_field, saved_strings
 from antidote_learn.data.sentences import EmbeddingColumn, embedding_column, embedding_from_state, texts_of
 
+FLAGS = {"0": "False", "1": "True", "False": "False", "True": "True"}
 MAX_CATEGORIES = 100
 MAX_TERMS = 20_000
 MANY_TEXTS = 1000  # from here on a term must occur in two texts
@@ -92,7 +93,7 @@ class CategoryColumn:
         """(N, width), a 1 at the category; nothing where it is unknown."""
         names = names_of(values)
         if self.kind == "flag":
-            names = names.str.capitalize().replace({"0": "False", "1": "True"})
+            names = names.str.capitalize().map(FLAGS)
         codes = pd.Index(self.categories).get_indexer(pd.Index(names))
         known = codes >= 0
         ends = np.concatenate([[0], np.cumsum(known)])
