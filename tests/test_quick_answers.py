@@ -30,7 +30,7 @@ TRAIN = {
     "budgets": (["digits", "--delta", "1", "--penalty", "1"], "give one of noise_rate, delta and penalty"),
     "rate": (["digits", "--noise-rate", "injected"], "add --noise, or give a rate"),
     "noise": (["digits", "--noise", "symetric:0.4"], "unknown noise 'symetric:0.4'"),
-    "epochs": (["digits", "--epochs", "0"], "epochs must be a whole number from 1"),
+    "epochs": (["digits", "--epochs", "0"], "epochs must be a whole number >= 1"),
     "lr": (["digits", "--lr", "-1"], "lr must be a finite number > 0"),
     "optimizer": (["digits", "--optimizer", "x"], "unknown optimizer 'x'"),
     "schedule": (["digits", "--schedule", "x"], "unknown schedule 'x'"),
@@ -38,7 +38,7 @@ TRAIN = {
     "model": (["digits", "--model", "resnet"], "unknown model 'resnet'"),
     "model's parameter": (["digits", "--model", "cnn8:with=1"], "unknown parameter 'with=1'"),
     "precision": (["digits", "--precision", "8"], "unknown precision '8'"),
-    "devices": (["digits", "--devices", "0"], "devices must be a whole number from 1"),
+    "devices": (["digits", "--devices", "0"], "devices must be a whole number >= 1"),
     "text features": (["digits", "--text-features", "x"], "text_features must be one of tfidf, embeddings"),
     "labels": (["digits", "--labels", "nowhere"], "nowhere holds no finished audit"),
     "out": (["digits", "--out", "rows.csv"], "rows.csv is a file, or lies in one: choose another --out"),
@@ -59,7 +59,7 @@ ALL = (
         "audit, encoder": (["audit", "digits", "--encoder", "x"], "encoder must be one of auto, none"),
         "audit, model": (["audit", "digits", "--model", "resnet"], "unknown model 'resnet'"),
         "audit, share": (["audit", "digits", "--fdr", "2"], "fdr must lie between 0 and 1"),
-        "audit, epochs": (["audit", "digits", "--epochs", "0"], "epochs must be a whole number"),
+        "audit, epochs": (["audit", "digits", "--epochs", "0"], "epochs must be a whole number >= 1"),
     }
 )
 
