@@ -6,7 +6,7 @@ Objectives are imported when they are made: names and parameters need no torch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from antidote_learn.methods.base import Objective
@@ -75,8 +75,8 @@ class AntidoteLagged:
 
 
 @dataclass(frozen=True)
-class AntidoteGradient:
-    """ANTIDOTE with a multiplier that ascends while the network descends, instead of an exact solution."""
+class Budgeted:
+    """The parameters of a variant with a given budget."""
 
     noise_rate: Rate | None = None
     delta: float | None = None
@@ -84,12 +84,26 @@ class AntidoteGradient:
     divergence: str = "kl"
     base_loss: str = "ce"
 
+    @property
+    def budget(self) -> float:
+        """The radius of the ball."""
+        return _budget(self.delta, self.noise_rate, self.divergence)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The rest, as the variants take it."""
+        return {"kappa": self.kappa, "divergence": self.divergence, "base_loss": self.base_loss}
+
+
+@dataclass(frozen=True)
+class AntidoteGradient(Budgeted):
+    """ANTIDOTE with a multiplier that ascends while the network descends, instead of an exact solution."""
+
     def objective(self, samples: int) -> Objective:
         """G_f at multipliers that are learned."""
         from antidote_learn.nn.variants import GradientLambda
 
-        budget = _budget(self.delta, self.noise_rate, self.divergence)
-        return GradientLambda(budget, kappa=self.kappa, divergence=self.divergence, base_loss=self.base_loss)
+        return GradientLambda(self.budget, **self.keywords)
 
 
 @dataclass(frozen=True)
@@ -112,40 +126,27 @@ class AntidoteLearnedBudget:
 
 
 @dataclass(frozen=True)
-class AntidoteMix:
+class AntidoteMix(Budgeted):
     """The paper's ablation: ANTIDOTE for a share of the objective, the plain mean for the rest."""
 
     share: float = 0.5
-    noise_rate: Rate | None = None
-    delta: float | None = None
-    kappa: float = 0.05
-    divergence: str = "kl"
-    base_loss: str = "ce"
 
     def objective(self, samples: int) -> Objective:
         """The convex combination."""
         from antidote_learn.nn.variants import Interpolated
 
-        budget = _budget(self.delta, self.noise_rate, self.divergence)
-        return Interpolated(self.share, budget, kappa=self.kappa, divergence=self.divergence, base_loss=self.base_loss)
+        return Interpolated(self.share, self.budget, **self.keywords)
 
 
 @dataclass(frozen=True)
-class AntidoteDro:
+class AntidoteDro(Budgeted):
     """The opposite sign, distributionally robust optimisation: the largest losses weigh most."""
-
-    noise_rate: Rate | None = None
-    delta: float | None = None
-    kappa: float = 0.05
-    divergence: str = "kl"
-    base_loss: str = "ce"
 
     def objective(self, samples: int) -> Objective:
         """The largest mean in the ball."""
         from antidote_learn.nn.variants import MaxSide
 
-        budget = _budget(self.delta, self.noise_rate, self.divergence)
-        return MaxSide(budget, kappa=self.kappa, divergence=self.divergence, base_loss=self.base_loss)
+        return MaxSide(self.budget, **self.keywords)
 
 
 def _number(rate: Rate | None) -> float | None:
