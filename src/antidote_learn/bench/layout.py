@@ -13,7 +13,7 @@ from typing import Any
 
 from antidote_learn.data.noise_grammar import parse_noise
 from antidote_learn.registry import resolved, stand_in_note
-from antidote_learn.training.requests import Request, asked_method, check_request
+from antidote_learn.training.requests import Request, check_request, method_for
 
 FORMAT = 1
 RECORD = "record.json"  # in a cell's folder, once it has ended
@@ -84,7 +84,7 @@ def make_cells(
     for noise in noises:
         parse_noise(noise)
     for cell in cells[: len(methods) * len(noises)]:
-        asked_method(cell.request)
+        method_for(cell.request)
     return cells
 
 

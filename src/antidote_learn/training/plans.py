@@ -17,7 +17,7 @@ from antidote_learn.training.loop import Settings
 from antidote_learn.training.posterior import SURE, Posterior, audited, relabelled
 from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.protocols import chosen_protocol
-from antidote_learn.training.requests import FOLDERS, Request, asked_method, check_request
+from antidote_learn.training.requests import FOLDERS, Request, check_request, method_for
 from antidote_learn.training.specs import Spec, shared
 
 SMALLEST_BATCH = 16
@@ -44,7 +44,7 @@ def plan_run(asked: Request) -> Plan:
     check_request(asked)
     reporter = asked.reporter or Silent()
     posterior, digest = _read_audit(asked, reporter)
-    method = asked_method(asked, default="antidote" if asked.labels is None else "ce" if posterior else UNSURE)
+    method = method_for(asked, default="antidote" if asked.labels is None else "ce" if posterior else UNSURE)
     arrays = open_data(
         asked.data,
         label=asked.label,

@@ -108,12 +108,12 @@ def check_request(asked: Request) -> None:
     check_out(FOLDERS if asked.out is None else asked.out, data=asked.data, test=asked.test)
     if asked.labels is not None:
         check_audited(Path(asked.labels))
-    method = asked_method(asked)
+    method = method_for(asked)
     data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image, test=asked.test)
     check_method(method)
 
 
-def asked_method(asked: Request, *, default: str = "antidote") -> MethodSpec:
+def method_for(asked: Request, *, default: str = "antidote") -> MethodSpec:
     """The method with its budget; ``default`` where none was named."""
     name = asked.method or default
     given = resolved(name, data=asked.data_name, noise=asked.noise) if isinstance(name, str) else name
