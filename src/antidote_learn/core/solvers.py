@@ -68,7 +68,8 @@ def _move_shift(problem: Problem, state: Nested, point: Point) -> Nested:
     newton = point.nu + (f.f_prime(safe) - f.slope_one) * f.curvature(safe) / point.curvature
     good = (newton > low) & (newton < high) & (off < limit)
     limit = ops.select(good, 0.7 * off, ops.scalar(math.inf))
-    return state._replace(nu=ops.select(good, newton, 0.5 * (low + high)), shifts=(low, high, limit))
+    nu = ops.select(good, newton, 0.5 * (low + high))  # below: not _replace, which older torch does not compile
+    return Nested(state.v, state.bracket, nu, (low, high, limit), state.done, state.point)
 
 
 def _find_nested(problem: Problem, search: Search, temperature: Callable[[Scalar], Scalar], nu: Scalar) -> Point:
