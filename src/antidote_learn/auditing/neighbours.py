@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
-from voyager import Index, RecallError, Space
 
 from antidote_learn.core.beliefs import Beliefs
 
@@ -64,6 +64,8 @@ def _graph_search(features: NDArray[np.float32], count: int, told: Told) -> Sear
     One thread links the rows, so that their number does not matter. It links them in a random order, which is always
     the same: in data that are sorted by class, clusters would be left without links to others.
     """
+    from voyager import RecallError
+
     same = identical([features])
     members, sizes = np.argsort(same, kind="stable"), np.bincount(same)
     starts = np.cumsum(sizes) - sizes
@@ -82,8 +84,10 @@ def _graph_search(features: NDArray[np.float32], count: int, told: Told) -> Sear
     return look
 
 
-def _graph(points: NDArray[np.float32], told: Told) -> Index:
-    """The graph of points, whose numbers are its names."""
+def _graph(points: NDArray[np.float32], told: Told) -> Any:
+    """The graph of points, whose numbers are its names. Only many rows need its library, which not every Python has."""
+    from voyager import Index, Space
+
     total = len(points)
     graph = Index(Space.Euclidean, points.shape[1], LINKS, CHOICE, random_seed=1, max_elements=total)
     order = np.random.default_rng(0).permutation(total)
