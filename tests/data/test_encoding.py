@@ -549,3 +549,9 @@ def test_a_channel_without_deviation_is_refused():
 def test_a_state_of_another_kind_is_refused(meta, message):
     with pytest.raises(ValueError, match=message):
         encoding_from_state(meta, {})
+
+
+def test_a_whole_number_of_four_hundred_digits_is_named():
+    frame = pd.DataFrame({"a": [1, 2, 10**400, 4]}, dtype=object)
+    with pytest.raises(ValueError, match="column 'a' must hold finite numbers; 1 of 4 values are none"):
+        fit_encoding(Arrays("table", frame, np.array([0, 1, 0, 1]), ("x", "y")))

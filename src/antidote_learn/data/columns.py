@@ -217,7 +217,11 @@ def _numbers(values: pd.Series[Any], name: str, kind: str) -> Floats:
 
 def _floats(values: pd.Series[Any]) -> Floats:
     plain = values.astype(object) if values.dtype == "category" else values
-    return pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    try:
+        numbers = pd.to_numeric(plain, errors="coerce")
+    except OverflowError:  # a whole number of more than 308 digits, which pandas takes as it is written
+        numbers = pd.to_numeric(plain.astype("str"), errors="coerce")
+    return numbers.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def _seconds(values: pd.Series[Any]) -> Floats:
