@@ -33,6 +33,7 @@ PAIRS = 1000  # that the summary lists
 NEIGHBOURS = "neighbours.safetensors"
 SUMMARY: dict[str, type | tuple[type, ...]] = {
     "n": int, "estimated_errors": int, "noise_rate": (int, float), "interval": list, "classes": list, "pairs": list,
+    "flagged": int, "why_wide": str, "data": str, "data_hash": str, "features": str,
 }  # fmt: skip
 
 
