@@ -40,7 +40,7 @@ def _write_csv(table: pd.DataFrame, path: Path) -> None:
 
 
 def _write_parquet(table: pd.DataFrame, path: Path) -> None:
-    table.to_parquet(path, index=False)
+    table.to_parquet(path, index=False, write_page_checksum=True)
 
 
 def _write_lines(table: pd.DataFrame, path: Path) -> None:

@@ -31,6 +31,9 @@ from antidote_learn.training.posterior import Posterior, read_posterior, write_p
 FORMAT = 1  # of summary.json
 PAIRS = 1000  # that the summary lists
 NEIGHBOURS = "neighbours.safetensors"
+COLUMNS = (
+    "index", "is_label_issue", "label_quality", "given_label", "predicted_label", "predicted_probability", "reason",
+)  # fmt: skip
 SUMMARY: dict[str, type | tuple[type, ...]] = {
     "n": int, "estimated_errors": int, "noise_rate": (int, float), "interval": list, "classes": list, "pairs": list,
     "flagged": int, "why_wide": str, "data": str, "data_hash": str, "features": str,
@@ -156,7 +159,7 @@ def read_audit(folder: Path, inputs: Inputs | None = None) -> Audit:
     check_held(folder / "summary.json", dict(enumerate(summary["interval"])), {0: int, 1: int})
     if summary.get("format") != FORMAT:
         raise ValueError(f"{folder / 'summary.json'} is no summary of format {FORMAT}: use the package that made it")
-    posterior, rows = read_posterior(folder), len(table := read_rows(folder / "issues.parquet"))
+    posterior, rows = read_posterior(folder), len(table := read_rows(folder / "issues.parquet", COLUMNS))
     with damage_told(folder / NEIGHBOURS):
         around = read_tensors(folder / NEIGHBOURS)[0]["around"].numpy().astype(np.int64)
     if not rows == summary["n"] == len(posterior.index) == len(around):

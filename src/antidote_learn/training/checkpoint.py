@@ -8,7 +8,7 @@ import json
 import os
 import reprlib
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -186,11 +186,14 @@ def write_rows(path: Path, table: pd.DataFrame) -> None:
         table.to_parquet(temporary, index=False, write_page_checksum=True)
 
 
-def read_rows(path: Path) -> pd.DataFrame:
-    """A table that we wrote as Parquet; ValueError where it is damaged."""
+def read_rows(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """A table that we wrote as Parquet, with these columns among others; ValueError where it is damaged."""
     with damage_told(path):
         _check_regular(path)
-        return pd.read_parquet(path, page_checksum_verification=True)
+        table = pd.read_parquet(path, page_checksum_verification=True)
+        if not {*columns} <= {*table.columns}:
+            raise ValueError(f"it lacks some of the columns {', '.join(columns)}")
+    return table
 
 
 def digest(path: Path) -> str:

@@ -111,7 +111,7 @@ class Run:
     @property
     def samples(self) -> pd.DataFrame:
         """One row for each training sample: labels, probability of the given one, loss, weight, forgotten."""
-        return read_rows(self.folder / "samples.parquet")
+        return read_rows(self.folder / "samples.parquet", ("index", "given_label", "loss", "weight"))
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """(N, K) probabilities for inputs like those of training: a table, an array, images or image files."""
