@@ -165,6 +165,7 @@ def without(package: str, *args: object) -> subprocess.CompletedProcess[str]:
 
 def _main(args: list[str], logs: str, threads: int, conditions: dict[str, Any]) -> None:
     os.setpgrp()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in a shell's background inherits it ignored
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(Path(logs, name), os.O_WRONLY | os.O_CREAT), number)
     os.chdir(conditions["cwd"] or logs)
