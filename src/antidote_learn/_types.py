@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -259,12 +259,24 @@ class Batch:
         labels: (B,) int64, as given; or (B, K), the probabilities of all classes.
         index: (B,) int64, the samples' positions in the training set.
         total: How many samples the whole batch has over all processes.
+        further_views: Of the same samples, like ``inputs``, where the epoch's plan asks for more than one view.
+        further_streams: Batches of the plan's other streams by name; ``batch["unlabelled"]`` gives one.
     """
 
     inputs: Tensor
     labels: Tensor
     index: Tensor
     total: int
+    further_views: tuple[Tensor, ...] = ()
+    further_streams: Mapping[str, Batch] = field(default_factory=dict)
+
+    @property
+    def views(self) -> tuple[Tensor, ...]:
+        """All views of the samples, ``inputs`` first."""
+        return (self.inputs, *self.further_views)
+
+    def __getitem__(self, stream: str) -> Batch:
+        return self.further_streams[stream]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,20 +11,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from antidote_learn._types import Batch, Relaxed
 from antidote_learn.core.beliefs import Beliefs, MeanBeliefs
-from antidote_learn.methods.base import Context, Method, Plan, StepStats
+from antidote_learn.methods.base import Context, Method, StepStats
 from antidote_learn.methods.one_network import OneNetwork
 from antidote_learn.nn.dataset import DatasetAntidoteLoss
 from antidote_learn.training.estimation import add_judgement, restore_mean
-from antidote_learn.training.loop import Progress, Stage, Trainer
+from antidote_learn.training.loop import Progress, Trainer, Training
 from antidote_learn.training.schedules import parse_schedule
 
 EPOCHS = 10
 LAST = 0.8  # of the epochs; the rest have a tenth of the learning rate
-HALVES, WHOLE = (4, 5), 6  # numbers of the stages: not those of the noise rate or of a training
+HALVES, WHOLE = (4, 5), 6  # numbers of the trainings: not those of the noise rate or of a run
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +39,7 @@ class Evidence:
     in_training: Beliefs
 
 
-def robust(rate: float, trainer: Trainer) -> Method:
+def robust(rate: float, trainer: Trainer) -> OneNetwork:
     """How the networks of an audit are trained, at an estimated share of wrong labels."""
     return OneNetwork(DatasetAntidoteLoss(trainer.samples, noise_rate=rate))
 
@@ -56,21 +55,21 @@ def gather(trainer: Trainer, folder: Path, *, rate: float, epochs: int) -> Evide
         found = _judged(trainer, robust(rate, trainer), stage, other)
         held_out.classes[other], held_out.probs[other] = found.classes, found.probs
     said = Recorded(robust(rate, trainer), trainer.data.labels, trainer.classes)
-    trainer.fit(_stage("all rows", WHOLE, np.arange(count), epochs, folder), said, _nothing)
+    trainer.fit(_stage("all rows", WHOLE, np.arange(count), epochs, folder), said)
     return Evidence(held_out, said.beliefs.mean)
 
 
-def _stage(name: str, number: int, index: NDArray[np.int64], epochs: int, folder: Path) -> Stage:
+def _stage(name: str, number: int, index: NDArray[np.int64], epochs: int, folder: Path) -> Training:
     factor = parse_schedule(f"step:{LAST}", epochs=1)
-    return Stage(name, number, index, epochs, factor, folder / "checkpoint" / f"stage{number}.safetensors")
+    return Training(name, number, index, epochs, factor, folder / "checkpoint" / f"stage{number}.safetensors")
 
 
-def _judged(trainer: Trainer, method: Method, stage: Stage, other: NDArray[np.int64]) -> Beliefs:
+def _judged(trainer: Trainer, method: Method, stage: Training, other: NDArray[np.int64]) -> Beliefs:
     """The mean of what the method says of other rows after each epoch."""
     mean = MeanBeliefs(trainer.data.labels[other], trainer.classes)
 
     def judge(progress: Progress, record: dict[str, Any]) -> None:
-        add_judgement(trainer, method, other, mean, progress)
+        add_judgement(trainer, other, mean, progress)
 
     restore_mean(mean, trainer.fit(stage, method, judge))
     return mean.mean
@@ -85,22 +84,18 @@ class Recorded:
         classes: K.
     """
 
-    def __init__(self, method: Method, labels: NDArray[np.int64], classes: int) -> None:
+    def __init__(self, method: OneNetwork, labels: NDArray[np.int64], classes: int) -> None:
         self.method, self.beliefs = method, MeanBeliefs(labels, classes)
         self.logits = torch.empty(0)
 
     def build(self, ctx: Context) -> None:
         """Makes the network, and listens to it."""
         self.method.build(ctx)
-        net, _ = next(iter(self.method.parts.values()))
-        self.hearing = ctx.plain(net).register_forward_hook(self._hear)
+        ctx.keep("said", self)
+        self.hearing = self.method.net.register_forward_hook(self._hear)
 
     def _hear(self, net: nn.Module, inputs: Any, logits: Tensor) -> None:
         self.logits = logits.detach()
-
-    def begin_epoch(self, epoch: int, ctx: Context) -> Plan:
-        """As the method does."""
-        return self.method.begin_epoch(epoch, ctx)
 
     def step(self, batch: Batch, ctx: Context) -> StepStats:
         """As the method does; what was said before the step is kept."""
@@ -108,29 +103,14 @@ class Recorded:
         self.beliefs.add(batch.index.numpy(), self.logits.float().softmax(dim=1).cpu().numpy())
         return stats
 
-    def predict(self, inputs: Tensor) -> Tensor:
-        """As the method does."""
-        return self.method.predict(inputs)
-
     def relax_all(self, losses: Tensor, labels: Tensor) -> Relaxed | None:
         """As the method does."""
         return self.method.relax_all(losses, labels)
 
-    @property
-    def parts(self) -> Mapping[str, tuple[nn.Module, Optimizer]]:
-        """Of the method."""
-        return self.method.parts
-
     def state_dict(self) -> dict[str, Tensor]:
-        """Of the method, and what was said."""
-        said = {f"said.{key}": torch.from_numpy(array) for key, array in self.beliefs.state().items()}
-        return {**{f"own.{key}": value for key, value in self.method.state_dict().items()}, **said}
+        """What was said."""
+        return {key: torch.from_numpy(array) for key, array in self.beliefs.state().items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Puts both back."""
-        self.method.load_state_dict({k.removeprefix("own."): v for k, v in state.items() if k.startswith("own.")})
-        self.beliefs.restore({key: state[f"said.{key}"].numpy() for key in self.beliefs.state()})
-
-
-def _nothing(progress: Progress, record: dict[str, Any]) -> None:
-    """No figures are added."""
+        """Puts it back."""
+        self.beliefs.restore({key: tensor.numpy() for key, tensor in state.items()})

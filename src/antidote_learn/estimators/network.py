@@ -38,10 +38,10 @@ from antidote_learn.nn.dataset import DatasetAntidoteLoss
 from antidote_learn.registry import protocols
 from antidote_learn.training.engine import Engine
 from antidote_learn.training.estimation import estimated_rate
-from antidote_learn.training.evaluate import outputs
+from antidote_learn.training.evaluate import outputs, predict_logits
 from antidote_learn.training.interrupts import Interrupted, gently
 from antidote_learn.training.job import TRAINING
-from antidote_learn.training.loop import Settings, Stage, Trainer
+from antidote_learn.training.loop import Settings, Trainer, Training
 from antidote_learn.training.progress import Silent
 from antidote_learn.training.schedules import parse_schedule
 from antidote_learn.training.specs import shared
@@ -248,18 +248,18 @@ def _work(
     weight = None if measure is None else torch.from_numpy(measure / measure.mean()).float()
     method = OneNetwork(model._objective(trainer.samples, rate), weight)
     heard = Recorded(method, data.labels, trainer.classes)
-    trainer.fit(_stage(trainer.samples, model.max_epochs, folder), heard, lambda progress, record: None)
+    progress = trainer.fit(_training(trainer.samples, model.max_epochs, folder), heard)
     heard.hearing.remove()
     labels = torch.from_numpy(data.labels)
-    logits = outputs(method.predict, data.rows, data.preparation, engine)
+    logits = predict_logits(progress.model, data, engine)
     solved = method.relax_all(F.cross_entropy(logits, labels, reduction="none"), labels)
     assert solved is not None  # both objectives relax
-    return _Trained(method.plain.cpu(), rate, solved.weights.double().numpy(), heard.beliefs.mean, doubts)
+    return _Trained(progress.model.cpu(), rate, solved.weights.double().numpy(), heard.beliefs.mean, doubts)
 
 
-def _stage(samples: int, epochs: int, folder: Path) -> Stage:
+def _training(samples: int, epochs: int, folder: Path) -> Training:
     protocol = protocols()[PROTOCOL]
     factor = parse_schedule(protocol.schedule, epochs=protocol.epochs)
-    return Stage(
+    return Training(
         "training", TRAINING, np.arange(samples), int(epochs), factor, folder / "checkpoint" / "training.safetensors"
     )

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 Recipe = Callable[..., Any]
 """A dataclass whose objects are methods, or have a function ``objective(samples)``."""
 
-REQUIRED = ("build", "begin_epoch", "step", "predict", "relax_all", "parts", "state_dict", "load_state_dict")
+REQUIRED = ("build", "step")
 TRUTH = {"true": True, "false": False}
 
 

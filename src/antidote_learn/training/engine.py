@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
+from multiprocessing import current_process
 from typing import Any
 
 import torch
@@ -80,13 +81,29 @@ class Engine:
         """Where this process computes."""
         return self.fabric.device
 
-    def setup(self, net: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
-        """Both on the device and, in a group, in step with the other processes."""
-        return self.fabric.setup(net, optimizer, move_to_device=True)  # type: ignore[no-any-return]
+    def setup_network(self, net: nn.Module) -> nn.Module:
+        """A network on the device and, in a group, in step with the other processes."""
+        return self.fabric.setup_module(net, move_to_device=True)
+
+    def setup_optimizer(self, optimizer: Optimizer) -> Optimizer:
+        """An optimiser whose steps suit the precision."""
+        prepared: Any = self.fabric.setup_optimizers(optimizer)  # of one optimiser: one
+        own: Optimizer = prepared
+        return own
 
     def backward(self, loss: Tensor) -> None:
         """Gradients, averaged over processes."""
         self.fabric.backward(loss)
+
+    def average_gradients(self, optimizer: Optimizer) -> None:
+        """Averages the gradients of parameters that are in no network over processes."""
+        if self.processes == 1:
+            return
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    dist.all_reduce(parameter.grad)
+                    parameter.grad /= self.processes
 
     def clip(self, net: nn.Module, optimizer: Optimizer, norm: float) -> None:
         """Scales the gradient down to a norm."""
@@ -120,13 +137,17 @@ class Engine:
 
     def collect(self, rows: Tensor, sizes: list[int]) -> Tensor:
         """The rows of all processes, which have these sizes, in order, on the host."""
+        return self.gather(rows, sizes).cpu()
+
+    def gather(self, rows: Tensor, sizes: list[int]) -> Tensor:
+        """The rows of all processes, which have these sizes, in order, on the device."""
         if self.processes == 1:
-            return rows.cpu()
+            return rows
         padded = rows.new_zeros(max(sizes), *rows.shape[1:])
         padded[: len(rows)] = rows
         gathered = [torch.empty_like(padded) for _ in sizes]
         dist.all_gather(gathered, padded)
-        return torch.cat([part[:size] for part, size in zip(gathered, sizes, strict=True)]).cpu()
+        return torch.cat([part[:size] for part, size in zip(gathered, sizes, strict=True)])
 
     def barrier(self) -> None:
         """Waits for all processes."""
@@ -149,3 +170,6 @@ def _call(work: Callable[..., Any], arguments: tuple[Any, ...], flag: Any, fabri
         return work(engine, *arguments), False
     except Interrupted:
         return None, True
+    finally:
+        if current_process().name != "MainProcess" and dist.is_initialized():
+            dist.destroy_process_group()  # threads of a group that is left open abort a process as it ends

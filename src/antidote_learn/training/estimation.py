@@ -13,12 +13,11 @@ from antidote_learn.core.beliefs import MeanBeliefs, blocks
 from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.core.rates import doubt as doubt_about
 from antidote_learn.core.rates import rate_of_predictions, too_few
-from antidote_learn.methods.base import Method
 from antidote_learn.methods.one_network import OneNetwork
 from antidote_learn.nn.mean import MeanLoss
 from antidote_learn.training.checkpoint import read_json, write_sealed
-from antidote_learn.training.evaluate import outputs
-from antidote_learn.training.loop import Progress, Stage, Trainer
+from antidote_learn.training.evaluate import predict_logits
+from antidote_learn.training.loop import Progress, Trainer, Training
 
 WARM_UP = 6  # epochs
 MOST_SAMPLES = 20_000
@@ -85,12 +84,12 @@ def _judged(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Pat
     method, mean = OneNetwork(MeanLoss(cross_entropy)), MeanBeliefs(trainer.data.labels[other], trainer.classes)
 
     def judge(progress: Progress, record: dict[str, Any]) -> None:
-        likeliest = add_judgement(trainer, method, other, mean, progress)
+        likeliest = add_judgement(trainer, other, mean, progress)
         progress.extra[f"likeliest{progress.epoch}"] = torch.from_numpy(likeliest)
 
     name = f"noise rate, half {number} of 2"
-    stage = Stage(name, number, own, WARM_UP, _constant, checkpoint)
-    progress = trainer.fit(stage, method, judge)
+    training = Training(name, number, own, WARM_UP, _constant, checkpoint)
+    progress = trainer.fit(training, method, judge)
     restore_mean(mean, progress)
     late = [progress.extra[f"likeliest{epoch + 1}"].numpy() for epoch in range(WARM_UP // 3, WARM_UP)]
     said = (mean.classes[:, 0].astype(np.int64), mean.sums[:, 0] / WARM_UP, np.stack(late))
@@ -98,9 +97,9 @@ def _judged(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Pat
 
 
 def add_judgement(
-    trainer: Trainer, method: Method, index: NDArray[np.int64], mean: MeanBeliefs, progress: Progress
+    trainer: Trainer, index: NDArray[np.int64], mean: MeanBeliefs, progress: Progress
 ) -> NDArray[np.int64]:
-    """Adds what the method says of the rows at ``index`` to their mean, which the checkpoint keeps in `Progress.extra`.
+    """Adds what the model says of the rows at ``index`` to their mean, which the checkpoint keeps in `Progress.extra`.
 
     Returns:
         (M,) the likeliest class of each row now.
@@ -108,13 +107,8 @@ def add_judgement(
     restore_mean(mean, progress)
     data, likeliest = trainer.data, np.empty(len(index), dtype=np.int64)
     for rows in blocks(len(index), trainer.classes):
-        logits = outputs(
-            method.predict,
-            data.rows,
-            data.preparation,
-            trainer.engine,
-            index=index[rows],
-            workers=trainer.settings.workers,
+        logits = predict_logits(
+            progress.model, data, trainer.engine, index=index[rows], workers=trainer.settings.workers
         )
         probs = logits.softmax(dim=1).numpy()
         likeliest[rows] = probs.argmax(axis=1)

@@ -15,20 +15,20 @@ from torch import Tensor
 
 from antidote_learn._types import FADED, NoisyLabels, Relaxed
 from antidote_learn.data.prepared import Prepared
-from antidote_learn.methods.base import Method, Scores
+from antidote_learn.methods.base import Hooks, Method, Scores
 from antidote_learn.registry import MethodSpec, build_method
 from antidote_learn.training.checkpoint import write_bytes, write_json, write_rows, write_tensors
-from antidote_learn.training.engine import Engine, unwrapped
+from antidote_learn.training.engine import Engine
 from antidote_learn.training.estimation import estimated_rate
-from antidote_learn.training.evaluate import hits, outputs
+from antidote_learn.training.evaluate import hits, outputs, score_samples
 from antidote_learn.training.interrupts import gently
-from antidote_learn.training.loop import Progress, Settings, Stage, Trainer
+from antidote_learn.training.loop import Progress, Settings, Trainer, Training
 from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.results import write_model
 from antidote_learn.training.schedules import parse_schedule
 from antidote_learn.training.specs import Spec
 
-TRAINING = 3  # number of the stage after the two halves
+TRAINING = 3  # number of the training after the two halves
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def _run(trainer: Trainer, job: Job) -> None:
     rate = _rate(trainer, job)
     method = build_method(_with_rate(job.method, rate), samples=trainer.samples)
     spec = job.spec
-    stage = Stage(
+    training = Training(
         "training",
         TRAINING,
         np.arange(trainer.samples),
@@ -68,12 +68,12 @@ def _run(trainer: Trainer, job: Job) -> None:
         job.folder / "checkpoint" / "training.safetensors",
     )
     progress = trainer.fit(
-        stage,
+        training,
         method,
-        lambda progress, record: _evaluated(trainer, job, method, progress, record),
+        lambda progress, record: _evaluate(trainer, job, progress, record),
         lambda progress: _write_metrics(job.folder, progress),
     )
-    scores = trainer.score(next(iter(method.parts.values()))[0])
+    scores = score_samples(progress.model, job.data, trainer.engine, workers=job.settings.workers)
     if trainer.engine.rank == 0:
         _write_results(trainer, job, method, progress, scores, rate)
     trainer.engine.barrier()
@@ -95,27 +95,21 @@ def _with_rate(method: MethodSpec, rate: dict[str, Any] | None) -> MethodSpec:
     return method if rate is None else replace(method, parameters={**method.parameters, "noise_rate": rate["rate"]})
 
 
-def _evaluated(trainer: Trainer, job: Job, method: Method, progress: Progress, record: dict[str, Any]) -> None:
+def _evaluate(trainer: Trainer, job: Job, progress: Progress, record: dict[str, Any]) -> None:
     """Adds the epoch's figures, and keeps the best epoch's weights."""
-    data = job.data
-    logits = outputs(method.predict, data.test_rows, data.preparation, trainer.engine, workers=job.settings.workers)
+    data, model = job.data, progress.model.eval()
+    logits = outputs(model, data.test_rows, data.preparation, trainer.engine, workers=job.settings.workers)
     labels = torch.from_numpy(data.test_labels)
     record["top1"] = hits(logits, labels, top=1)
     if trainer.classes > 5:
         record["top5"] = hits(logits, labels, top=5)
     if record["top1"] > max((earlier["top1"] for earlier in progress.records[:-1]), default=-1.0):
-        progress.extra = {name: tensor.detach().cpu().clone() for name, tensor in _weights(method).items()}
+        progress.extra = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
 
 
 def _write_metrics(folder: Path, progress: Progress) -> None:
     lines = "".join(json.dumps(line) + "\n" for line in progress.records)
     write_bytes(folder / "metrics.jsonl", lines.encode())
-
-
-def _weights(method: Method) -> dict[str, Tensor]:
-    """Of the network that is the model."""
-    net, _ = next(iter(method.parts.values()))
-    return dict(unwrapped(net).state_dict())
 
 
 def _write_results(
@@ -124,9 +118,9 @@ def _write_results(
     """Metrics (a kill may have come between them and their checkpoint), model, samples, summary; `done` last."""
     folder, best = job.folder, _best(progress)
     _write_metrics(folder, progress)
-    write_tensors(folder / "model" / "last.safetensors", _weights(method), {"epoch": progress.epoch})
+    write_tensors(folder / "model" / "last.safetensors", progress.model.state_dict(), {"epoch": progress.epoch})
     write_tensors(folder / "model" / "best.safetensors", progress.extra, {"epoch": best["epoch"]})
-    write_model(folder / "model", job.spec, job.data)
+    write_model(folder / "model", job.spec, job.data, progress.model)
     write_rows(folder / "samples.parquet", samples_table(job.data, scores, method))
     write_json(folder / "summary.json", summary(job, progress, rate))
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
@@ -140,7 +134,7 @@ def _best(progress: Progress) -> dict[str, Any]:
 def samples_table(data: Prepared, scores: Scores, method: Method) -> pd.DataFrame:
     """One row for each training sample; weights are those of one relaxation over all of them."""
     labels = torch.from_numpy(data.labels)
-    solved = method.relax_all(scores.losses, labels)
+    solved = Hooks(method).relax_all(scores.losses, labels)
     weights = torch.ones_like(scores.losses) if solved is None else solved.weights
     names = np.array(data.classes)
     columns: dict[str, Any] = {"index": data.index, "given_label": names[data.labels]}

@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.optim import SGD, AdamW, Optimizer
 
 from antidote_learn._types import Batch
 from antidote_learn.data.augment import Part
-from antidote_learn.data.loaders import in_batches, part_of, read_ahead, shuffled
+from antidote_learn.data.loaders import read_ahead
 from antidote_learn.data.prepared import Prepared
-from antidote_learn.methods.base import Method, Scores, StepStats
-from antidote_learn.models import build_model, features_and_head
-from antidote_learn.training.checkpoint import (
-    damage_told,
-    optimizer_tensors,
-    read_tensors,
-    restore_network,
-    restore_optimizer,
-    write_tensors,
-)
-from antidote_learn.training.engine import Engine, RunFailed, unwrapped
-from antidote_learn.training.evaluate import outputs
+from antidote_learn.data.streams import Plan, Share, Stream, cut_plan, plan_from_state, plan_state
+from antidote_learn.methods.base import Hooks, Method, Stage, StepStats
+from antidote_learn.training.checkpoint import damage_told, read_tensors, write_tensors
+from antidote_learn.training.context import TrainingContext, tensors_under
+from antidote_learn.training.engine import Engine, RunFailed
 from antidote_learn.training.interrupts import Interrupted, interrupted
 from antidote_learn.training.progress import Reporter
-from antidote_learn.training.schedules import learning_rate
+from antidote_learn.training.schedules import learning_rate, parse_schedule
 
 SAVE_SECONDS = 5.0  # a checkpoint is written no more often than this,
 SAVE_SHARE = 0.02  # and takes no more of the time than this
@@ -42,7 +34,7 @@ SAVE_SHARE = 0.02  # and takes no more of the time than this
 
 @dataclass(frozen=True)
 class Settings:
-    """How networks are trained, in every stage."""
+    """How networks are trained, in every training."""
 
     model: Any
     optimizer: str
@@ -58,14 +50,14 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class Training:
     """A training from new weights.
 
     Attributes:
         name: For the user.
-        number: Of the stage: another one has other weights and orders.
+        number: Another training of the same run has another one, and so other weights and orders.
         index: (n,) positions of its samples in the training set.
-        epochs: How many.
+        epochs: How many, over all stages of the method.
         factor: The schedule.
         checkpoint: Where its state lies.
     """
@@ -80,81 +72,40 @@ class Stage:
 
 @dataclass
 class Progress:
-    """How far a stage is: all that its checkpoint holds beside tensors of the method."""
+    """How far a training is: all that its checkpoint holds beside the state of the method, and what predicts so far."""
 
+    model: nn.Module
     epoch: int = 0
     step: int = 0
     seconds: float = 0.0
     sums: dict[str, Any] = field(default_factory=dict)
     records: list[dict[str, Any]] = field(default_factory=list)
     extra: dict[str, Tensor] = field(default_factory=dict)
-    plan: Tensor | None = None
+    plan: Plan = field(default_factory=Plan)
+
+
+AfterEpoch = Callable[[Progress, dict[str, Any]], None]
+AfterSave = Callable[[Progress], None]
 
 
 class Trainer:
-    """The context that methods see (`methods.base.Context`), and the loop around them."""
+    """Trains methods on the data of a run, one training after the other."""
 
     def __init__(self, engine: Engine, data: Prepared, settings: Settings, reporter: Reporter) -> None:
         self.engine, self.data, self.settings, self.reporter = engine, data, settings, reporter
-        self.processes, self.classes, self.samples = engine.processes, len(data.classes), len(data.labels)
-        self.progress = 0.0
-        self._labels = torch.from_numpy(data.labels)
-        self._stage, self._networks, self._next_save = 0, 0, 0.0
-        self._scheduled: list[Optimizer] = []
-
-    def network(self) -> tuple[nn.Module, Optimizer]:
-        """A new network and its optimiser; the weights depend on the seed, the stage and the number of the call."""
-        seed = int(np.random.default_rng([self.settings.seed, self._stage, self._networks, 3]).integers(2**62))
-        self._networks += 1
-        net = build_model(self.settings.model, shape=self.data.encoding.shape, classes=self.classes, seed=seed)
-        if len(self.data.encoding.shape) == 3:
-            net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        net, optimizer = self.engine.setup(net, _optimizer(net, self.settings, self.engine))
-        self._scheduled.append(optimizer)
-        return net, optimizer
-
-    def optimizer(self, parameters: Sequence[nn.Parameter], *, lr: float) -> Optimizer:
-        """AdamW with its own rate."""
-        return AdamW(parameters, lr=lr)
-
-    def update(self, net: nn.Module, optimizer: Optimizer, loss: Tensor) -> None:
-        """One optimiser step."""
-        optimizer.zero_grad(set_to_none=True)
-        self.engine.backward(loss)
-        if self.settings.clip > 0.0:
-            self.engine.clip(net, optimizer, self.settings.clip)
-        optimizer.step()
-
-    def plain(self, net: nn.Module) -> nn.Module:
-        """The network without what the engine put around it."""
-        return unwrapped(net)
-
-    def _targets(self, index: Tensor) -> Tensor:
-        """The labels of some samples, or what is believed of them."""
-        if self.data.soft is None:
-            return self._labels[index]
-        return torch.from_numpy(self.data.soft.dense(index.numpy())).float()
-
-    def score(self, net: nn.Module) -> Scores:
-        """Losses, probabilities and features of the whole training set."""
-        features, head = features_and_head(unwrapped(net).eval())
-        found = outputs(features, self.data.rows, self.data.preparation, self.engine, workers=self.settings.workers)
-        with torch.no_grad():
-            logits = head.cpu()(found)
-            head.to(self.engine.device)
-        return Scores(F.cross_entropy(logits, self._labels, reduction="none"), logits.softmax(dim=1), found)
+        self.classes, self.samples = len(data.classes), len(data.labels)
 
     def fit(
         self,
-        stage: Stage,
+        training: Training,
         method: Method,
-        after_epoch: Callable[[Progress, dict[str, Any]], None],
-        after_save: Callable[[Progress], None] = lambda progress: None,
+        after_epoch: AfterEpoch = lambda progress, record: None,
+        after_save: AfterSave = lambda progress: None,
     ) -> Progress:
-        """Trains a stage to its end, from its checkpoint if there is one.
+        """Trains to the end, from the checkpoint if there is one.
 
         Args:
-            stage: What to train.
+            training: What to train.
             method: How.
             after_epoch: Adds figures to an epoch's record, and tensors to `Progress.extra`.
             after_save: Called in the first process when a checkpoint was written.
@@ -163,176 +114,215 @@ class Trainer:
             Interrupted: The user stopped it; the checkpoint holds all of it.
             RunFailed: The loss is no longer finite.
         """
-        self._stage, self._networks, self._scheduled = stage.number, 0, []
-        method.build(self)
-        progress = self._restored(stage, method)
-        self.reporter.stage(stage.name, epochs=stage.epochs, done=progress.epoch)
-        self._next_save = time.perf_counter() + SAVE_SECONDS
+        return _Fit(self, training, method, after_save).run(after_epoch)
 
-        def save() -> None:
-            self._save(stage, method, progress, after_save)
 
-        while progress.epoch < stage.epochs:
-            self._epoch(stage, method, progress, save)
+class _Fit:
+    """One training on its way."""
+
+    def __init__(self, trainer: Trainer, training: Training, method: Method, after_save: AfterSave) -> None:
+        self.engine, self.data, self.settings = trainer.engine, trainer.data, trainer.settings
+        self.reporter, self.training, self.method, self.after_save = trainer.reporter, training, method, after_save
+        self.hooks = Hooks(method)
+        self.stages = [stage for stage in self.hooks.stages(training.epochs) if stage.epochs]
+        self.starts = [0, *accumulate(stage.epochs for stage in self.stages)]
+        self.ctx = TrainingContext(
+            self.engine, self.data, self.settings, number=training.number, epochs=training.epochs
+        )
+        method.build(self.ctx)
+        self.progress = self._restore()
+        self.next_save = 0.0
+
+    def run(self, after_epoch: AfterEpoch) -> Progress:
+        """Trains to the end."""
+        progress, last = self.progress, self.training.epochs
+        self._announce(self.stages[min(self._place(), len(self.stages) - 1)])
+        self.next_save = time.perf_counter() + SAVE_SECONDS
+        while progress.epoch < last:
+            stage = self.stages[self._place()]
+            self._train_epoch(stage)
             after_epoch(progress, progress.records[-1])
-            if progress.epoch == stage.epochs or self.engine.largest(self._asked()):
-                save()
+            if progress.epoch == last or self.engine.largest(self._request()):
+                self._save()
             self.reporter.epoch(progress.records[-1])
+            if progress.epoch in self.starts[1:-1]:
+                self._announce(self.stages[self._place()])
         return progress
 
-    def _asked(self) -> int:
-        """2 if the user asked to stop, 1 if a checkpoint is due, else 0."""
-        return 2 if interrupted() else int(time.perf_counter() >= self._next_save)
+    def _place(self) -> int:
+        """The number of the present stage."""
+        return sum(start <= self.progress.epoch for start in self.starts[1:])
 
-    def _epoch(self, stage: Stage, method: Method, progress: Progress, save: Callable[[], None]) -> None:
+    def _announce(self, stage: Stage) -> None:
+        own = f", {stage.name}" if len(self.stages) > 1 else ""
+        self.reporter.stage(f"{self.training.name}{own}", epochs=self.training.epochs, done=self.progress.epoch)
+
+    def _request(self) -> int:
+        """2 if the user asked to stop, 1 if a checkpoint is due, else 0."""
+        return 2 if interrupted() else int(time.perf_counter() >= self.next_save)
+
+    def _train_epoch(self, stage: Stage) -> None:
         """One epoch, or what is left of it."""
+        progress, ctx = self.progress, self.ctx
+        ctx.start_epoch(progress.epoch)
         if progress.step == 0:
-            index = method.begin_epoch(progress.epoch, self).index
-            progress.plan = None if index is None else torch.from_numpy(index)
+            self._plan_epoch(stage)
         clock = time.perf_counter() - progress.seconds
-        for batch, seen, total in self._batches(stage, method, progress):
-            stats = self._step(method, batch, progress.epoch)
+        for batch, seen, total in self._batches(stage):
+            stats = self._take_step(batch)
             _add(progress.sums, batch.total, {"loss": stats.loss, **stats.numbers})
             progress.step += 1
             progress.seconds = time.perf_counter() - clock
             self.reporter.step(epoch=progress.epoch, samples=seen, total=total)
-            asked = self.engine.largest(self._asked())
-            if asked:
-                save()
-            if asked > 1:
+            request = self.engine.largest(self._request())
+            if request:
+                self._save()
+            if request > 1:
                 raise Interrupted
-        progress.records.append(self._record(stage, progress))
+        progress.records.append(self._record(stage))
         progress.epoch, progress.step, progress.seconds = progress.epoch + 1, 0, 0.0
-        progress.sums, progress.plan = {}, None
-        self.engine.align(unwrapped(next(iter(method.parts.values()))[0]))
+        progress.sums, progress.plan = {}, Plan()
+        ctx.align()
 
-    def _step(self, method: Method, batch: Batch, epoch: int) -> StepStats:
+    def _plan_epoch(self, stage: Stage) -> None:
+        """Lets the method begin what begins here; what it draws is a function of the epoch."""
+        epoch = self.progress.epoch
+        self.ctx.progress = epoch / self.training.epochs
+        self.ctx.set_seed(_seeds(1, self.settings.seed, self.training.number, epoch, 1)[0])
+        self._set_rate(stage, epoch, 0.0)
+        if epoch == self.starts[self._place()]:
+            self.hooks.begin_stage(stage, self.ctx)
+        self.progress.plan = self.hooks.begin_epoch(epoch, self.ctx)
+
+    def _take_step(self, batch: Batch) -> StepStats:
         try:
-            return method.step(batch, self)
+            return self.method.step(batch, self.ctx)
         except ValueError as error:  # an objective that refuses losses which are not numbers
-            raise RunFailed(f"epoch {epoch + 1}: {error} (a lower `lr` may help)") from error
+            raise RunFailed(f"epoch {self.progress.epoch + 1}: {error} (a lower `lr` may help)") from error
 
-    def _batches(self, stage: Stage, method: Method, progress: Progress) -> Iterator[tuple[Batch, int, int]]:
-        """(batch, samples seen with it, samples of the epoch) from where the epoch stands."""
-        settings, engine, epoch = self.settings, self.engine, progress.epoch
-        visited = stage.index if progress.plan is None else stage.index[progress.plan.numpy()]
-        order = visited[shuffled(len(visited), seed=_seeds(1, settings.seed, stage.number)[0], epoch=epoch)]
-        batches = in_batches(order, batch_size=settings.batch_size, processes=engine.processes)
-        parts = [part_of(batch, engine.rank, engine.processes) for batch in batches]
-        first = progress.step
-        mine = [batch[part] for batch, part in zip(batches, parts, strict=True)]
-        seen = sum(len(batch) for batch in batches[:first])
-        seeds = _seeds(len(batches), settings.seed, stage.number, epoch)
-        draws = torch.Generator()
-        for step, raw in enumerate(read_ahead(self.data.rows, mine[first:], workers=settings.workers), start=first):
-            draws.manual_seed(seeds[step])
+    def _batches(self, stage: Stage) -> Iterator[tuple[Batch, int, int]]:
+        """(batch, samples seen with it, samples of the epoch) from where the epoch stands; of the first stream."""
+        settings, engine, training = self.settings, self.engine, self.training
+        epoch, first, plan = self.progress.epoch, self.progress.step, self.progress.plan
+        words = [[], *([number] for number in range(1, len(plan.streams)))]
+        shares = cut_plan(
+            plan,
+            training.index,
+            seeds=[_seeds(1, settings.seed, training.number, *more)[0] for more in words],
+            epoch=epoch,
+            batch_size=settings.batch_size,
+            rank=engine.rank,
+            processes=engine.processes,
+        )
+        totals = [step[0].total for step in shares]
+        seen, total = sum(totals[:first]), sum(totals)
+        seeds = _seeds(len(shares), settings.seed, training.number, epoch)
+        wanted = [np.concatenate([share.index for share in step]) for step in shares[first:]]
+        for step, raw in enumerate(read_ahead(self.data.rows, wanted, workers=settings.workers), start=first):
             engine.seed(seeds[step])
-            self.progress = (epoch + step / len(batches)) / stage.epochs
-            self._set_rate(stage, epoch, step / len(batches))
-            seen += len(batches[step])
-            index = torch.from_numpy(mine[step])
-            part = Part(parts[step].start, len(batches[step]))
-            inputs = self.data.preparation(raw.to(engine.device), draws, part)
-            yield Batch(inputs, self._targets(index).to(engine.device), index, len(batches[step])), seen, len(order)
+            self.ctx.set_seed(seeds[step])
+            self.ctx.progress = (epoch + step / len(shares)) / training.epochs
+            self._set_rate(stage, epoch, step / len(shares))
+            seen += totals[step]
+            yield self._batch(plan, shares[step], raw.to(engine.device), seeds[step]), seen, total
+
+    def _batch(self, plan: Plan, shares: list[Share], raw: Tensor, seed: int) -> Batch:
+        """One batch of each stream, from the rows of all of them; the first one holds the others."""
+        pieces = torch.split(raw, [len(share.index) for share in shares])
+        first, *others = (
+            self._stream_batch(stream, share, piece, _view_seeds(seed, number, len(stream.views)))
+            for number, (stream, share, piece) in enumerate(zip(plan.streams, shares, pieces, strict=True))
+        )
+        if not others:
+            return first
+        named = {stream.name: batch for stream, batch in zip(plan.streams[1:], others, strict=True)}
+        return Batch(first.inputs, first.labels, first.index, first.total, first.further_views, named)
+
+    def _stream_batch(self, stream: Stream, share: Share, raw: Tensor, seeds: list[int]) -> Batch:
+        part = Part(share.start, share.total)
+        views = [
+            self.data.preparation(raw, torch.Generator().manual_seed(seed) if view == "weak" else None, part)
+            for view, seed in zip(stream.views, seeds, strict=True)
+        ]
+        index = torch.from_numpy(share.index)
+        labels = self._labels(index) if stream.targets is None else stream.targets.cpu()[torch.from_numpy(share.places)]
+        return Batch(views[0], labels.to(self.engine.device), index, share.total, tuple(views[1:]))
+
+    def _labels(self, index: Tensor) -> Tensor:
+        """The labels of some samples, or what is believed of them."""
+        if self.data.soft is None:
+            return self.ctx.labels[index]
+        return torch.from_numpy(self.data.soft.dense(index.numpy())).float()
+
+    def _rate(self, stage: Stage, epoch: int, within: float, warmup: float) -> float:
+        """The learning rate of a step, by the stage's schedule where it has one."""
+        factor, epochs = self.training.factor, self.training.epochs
+        if stage.schedule is not None:
+            factor, epochs = parse_schedule(stage.schedule, epochs=stage.epochs), stage.epochs
+            epoch -= self.starts[self.stages.index(stage)]
+        rate = learning_rate(self.settings.lr, factor, epoch=epoch, within=within, epochs=epochs, warmup=warmup)
+        return rate * stage.lr_scale
 
     def _set_rate(self, stage: Stage, epoch: int, within: float) -> None:
-        """The learning rate of the networks; what has a rate of its own keeps it."""
-        rate = learning_rate(
-            self.settings.lr,
-            stage.factor,
-            epoch=epoch,
-            within=within,
-            epochs=stage.epochs,
-            warmup=self.settings.warmup,
-        )
-        for optimizer in self._scheduled:
-            for group in optimizer.param_groups:
-                group["lr"] = rate
+        self.ctx.set_rate(self._rate(stage, epoch, within, self.settings.warmup))
 
-    def _record(self, stage: Stage, progress: Progress) -> dict[str, Any]:
-        figures = self._averaged(progress.sums)
+    def _record(self, stage: Stage) -> dict[str, Any]:
+        progress = self.progress
+        figures = self._averages(progress.sums)
         weight = figures.pop("samples")
         figures = {name: value / weight for name, value in figures.items()}
         if not math.isfinite(figures["loss"]):
             raise RunFailed(
                 f"the loss is {figures['loss']} in epoch {progress.epoch + 1}: lower `lr`, or look at the inputs"
             )
-        rate = learning_rate(
-            self.settings.lr,
-            stage.factor,
-            epoch=progress.epoch,
-            within=0.0,
-            epochs=stage.epochs,
-            warmup=0.0,
-        )
         finite = {name: value for name, value in figures.items() if math.isfinite(value)}  # JSON has no infinity
-        return {"epoch": progress.epoch + 1, "lr": rate, **finite, "seconds": progress.seconds}
+        own = {"stage": stage.name} if len(self.stages) > 1 else {}
+        rate = self._rate(stage, progress.epoch, 0.0, 0.0)
+        return {"epoch": progress.epoch + 1, **own, "lr": rate, **finite, "seconds": progress.seconds}
 
-    def _averaged(self, sums: Mapping[str, Any]) -> dict[str, float]:
+    def _averages(self, sums: Mapping[str, Any]) -> dict[str, float]:
         """Sums of the whole batches: a process may know its own samples' share only, scaled to be right on average."""
         numbers = [float(value) for value in sums.values()]
-        if self.processes > 1:
+        if self.engine.processes > 1:
             total = self.engine.total(torch.tensor(numbers, dtype=torch.float64, device=self.engine.device))
-            numbers = (total / self.processes).tolist()
+            numbers = (total / self.engine.processes).tolist()
         return dict(zip(sums, numbers, strict=True))
 
-    def _save(self, stage: Stage, method: Method, progress: Progress, after_save: Callable[[Progress], None]) -> None:
+    def _save(self) -> None:
         """Writes the checkpoint, in the first process; the others wait for it."""
         start = time.perf_counter()
-        progress.sums = self._averaged(progress.sums)
+        self.progress.sums = self._averages(self.progress.sums)
         if self.engine.rank == 0:
-            write_tensors(stage.checkpoint, *_state(method, progress))
-            after_save(progress)
+            write_tensors(self.training.checkpoint, *self._state())
+            self.after_save(self.progress)
         self.engine.barrier()
         now = time.perf_counter()
-        self._next_save = now + max(SAVE_SECONDS, (now - start) / SAVE_SHARE)
+        self.next_save = now + max(SAVE_SECONDS, (now - start) / SAVE_SHARE)
 
-    def _restored(self, stage: Stage, method: Method) -> Progress:
-        if not stage.checkpoint.exists():
-            return Progress()
-        tensors, state = read_tensors(stage.checkpoint)
-        with damage_told(stage.checkpoint):
-            for name, (net, optimizer) in method.parts.items():
-                restore_network(unwrapped(net), tensors, f"{name}.net.", stage.checkpoint)
-                restore_optimizer(optimizer, tensors, state["optimizers"][name], f"{name}.optimizer.")
-            method.load_state_dict(_under("method.", tensors))
-            progress = Progress(**state["progress"], extra=_under("extra.", tensors), plan=tensors.get("plan"))
-            if not len(progress.records) == progress.epoch <= stage.epochs or progress.step < 0:
+    def _state(self) -> tuple[dict[str, Tensor], Any]:
+        """All that `_restore` needs."""
+        progress = self.progress
+        tensors, numbers = self.ctx.state()
+        streams, plan = plan_state(progress.plan)
+        tensors |= {f"extra.{key}": tensor for key, tensor in progress.extra.items()}
+        tensors |= {f"plan.{key}": tensor for key, tensor in streams.items()}
+        names = ("epoch", "step", "seconds", "records", "sums")
+        figures = {name: getattr(progress, name) for name in names}
+        return tensors, {"optimizers": numbers, "progress": figures, "plan": plan}
+
+    def _restore(self) -> Progress:
+        checkpoint = self.training.checkpoint
+        if not checkpoint.exists():
+            return Progress(self.ctx.model)
+        tensors, state = read_tensors(checkpoint)
+        with damage_told(checkpoint):
+            self.ctx.restore(tensors, state["optimizers"], checkpoint)
+            extra = tensors_under("extra.", tensors)
+            plan = plan_from_state(tensors_under("plan.", tensors), state["plan"]) if "plan" in state else Plan()
+            progress = Progress(self.ctx.model, **state["progress"], extra=extra, plan=plan)
+            if not len(progress.records) == progress.epoch <= self.training.epochs or progress.step < 0:
                 raise ValueError(f"it has {len(progress.records)} records of {progress.epoch} epochs")
             return progress
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Those whose names begin so, without it."""
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
-def _state(method: Method, progress: Progress) -> tuple[dict[str, Tensor], Any]:
-    """All that `Trainer._restored` needs."""
-    tensors, numbers = {f"method.{k}": v for k, v in method.state_dict().items()}, {}
-    for name, (net, optimizer) in method.parts.items():
-        tensors |= {f"{name}.net.{k}": v for k, v in unwrapped(net).state_dict().items()}
-        found, numbers[name] = optimizer_tensors(optimizer, f"{name}.optimizer.")
-        tensors |= found
-    tensors |= {f"extra.{k}": v for k, v in progress.extra.items()}
-    if progress.plan is not None:
-        tensors["plan"] = progress.plan
-    names = ("epoch", "step", "seconds", "records", "sums")
-    return tensors, {"optimizers": numbers, "progress": {name: getattr(progress, name) for name in names}}
-
-
-def _optimizer(net: nn.Module, settings: Settings, engine: Engine) -> Optimizer:
-    fused = engine.device.type in ("cpu", "cuda")
-    if settings.optimizer == "adamw":
-        return AdamW(net.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=fused)
-    return SGD(
-        net.parameters(),
-        lr=settings.lr,
-        momentum=settings.momentum,
-        nesterov=settings.nesterov,
-        weight_decay=settings.weight_decay,
-        fused=fused,
-    )
 
 
 def _add(sums: dict[str, Any], samples: int, figures: Mapping[str, Any]) -> None:
@@ -346,3 +336,8 @@ def _seeds(count: int, *numbers: int) -> list[int]:
     """Seeds that follow from some numbers."""
     words = np.random.SeedSequence(numbers).generate_state(count, np.uint64)
     return [int(word) >> 2 for word in words]
+
+
+def _view_seeds(seed: int, stream: int, views: int) -> list[int]:
+    """Of each view of a stream's batch; the first view of the first stream has the step's own."""
+    return [seed if stream == view == 0 else _seeds(1, seed, stream, view)[0] for view in range(views)]

@@ -18,6 +18,7 @@ from antidote_learn.data.encoding import ImageEncoding, TableEncoding, encoding_
 from antidote_learn.data.loaders import preparation_of
 from antidote_learn.data.tabular import as_inputs
 from antidote_learn.models import Model, build_model, is_built_in
+from antidote_learn.models.ensembles import COMBINATIONS, Ensemble
 from antidote_learn.training.checkpoint import (
     FORMAT,
     damage_told,
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
 
 WHICH = ("last", "best")
 PREPROCESSING = "preprocessing"
+MOST_MEMBERS = 100  # networks of one model: a number from a file must not fill the memory
 
 
-def write_model(folder: Path, spec: Spec, data: Prepared) -> None:
+def write_model(folder: Path, spec: Spec, data: Prepared, model: nn.Module) -> None:
     """model.json and the preprocessing, beside the weights that are there already."""
     meta, arrays = data.encoding.state()
     write_tensors(folder / f"{PREPROCESSING}.safetensors", {k: torch.from_numpy(v) for k, v in arrays.items()}, meta)
@@ -54,6 +56,7 @@ def write_model(folder: Path, spec: Spec, data: Prepared) -> None:
             "shape": list(data.encoding.shape),
             "classes": list(data.classes),
             "sha256": {name: digest(folder / f"{name}.safetensors") for name in names},
+            **({"members": len(model.members), "combine": model.combine} if isinstance(model, Ensemble) else {}),
         },
     )
 
@@ -144,6 +147,10 @@ def _card(folder: Path) -> dict[str, Any]:
             raise ValueError(f"'shape' is {card['shape']}")
         if len(card["classes"]) < 2 or not all(isinstance(name, str) for name in card["classes"]):
             raise ValueError("'classes' are no names")
+        if "members" in card and (type(card["members"]) is not int or not 2 <= card["members"] <= MOST_MEMBERS):
+            raise ValueError(f"'members' is {card['members']!r}")
+        if card.get("combine", COMBINATIONS[0]) not in COMBINATIONS or ("combine" in card) != ("members" in card):
+            raise ValueError(f"'combine' is {card.get('combine')!r}")
     return card
 
 
@@ -170,4 +177,8 @@ def _network(card: dict[str, Any], model: Model | None) -> nn.Module:
             "run's folder names is not executed: hand the network over as `model`, 'package.module:factory'"
         )
     shape, classes = tuple(card["shape"]), len(card["classes"])
-    return build_model(card["model"] if model is None else model, shape=shape, classes=classes, seed=0)
+    members = [
+        build_model(card["model"] if model is None else model, shape=shape, classes=classes, seed=0)
+        for _ in range(card.get("members", 1))
+    ]
+    return Ensemble(members, combine=card["combine"]) if "members" in card else members[0]
