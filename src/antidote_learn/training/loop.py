@@ -17,9 +17,10 @@ from torch import Tensor, nn
 
 from antidote_learn._types import Batch
 from antidote_learn.data.augment import Part
+from antidote_learn.data.batching import Share, cut_plan, plan_from_state, plan_state
 from antidote_learn.data.loaders import read_ahead
 from antidote_learn.data.prepared import Prepared
-from antidote_learn.data.streams import Plan, Share, Stream, cut_plan, plan_from_state, plan_state
+from antidote_learn.data.streams import Plan, Stream
 from antidote_learn.methods.base import Hooks, Method, Stage, StepStats
 from antidote_learn.training.checkpoint import damage_told, read_tensors, write_tensors
 from antidote_learn.training.context import TrainingContext, tensors_under

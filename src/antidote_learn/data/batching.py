@@ -1,0 +1,112 @@
+"""An epoch's plan cut into batches, a process's share of each; and the plan as it is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from antidote_learn.data.loaders import Index, in_batches, part_of, shuffled
+from antidote_learn.data.streams import Plan, Stream
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """One process's part of a stream's batch."""
+
+    places: Index  # of its samples in the stream
+    index: Index  # of its samples in the training set
+    start: int  # of the part in the whole batch
+    total: int  # samples of the whole batch
+
+
+def cut_plan(
+    plan: Plan, everything: Index, *, seeds: Sequence[int], epoch: int, batch_size: int, rank: int, processes: int
+) -> list[list[Share]]:
+    """For each step of an epoch a process's share of every stream.
+
+    Args:
+        plan: Of the epoch.
+        everything: (n,) positions of the samples that a stream without an index visits.
+        seeds: One for each stream: its orders are a function of the seed and the epoch.
+        epoch: From 0.
+        batch_size: Of streams that have none of their own.
+        rank: This process's number.
+        processes: How many there are.
+    """
+    visits = [everything if stream.index is None else stream.index for stream in plan.streams]
+    leader = next((number for number, visit in enumerate(visits) if len(visit)), None)
+    cuts: list[Iterator[Index]] = []
+    steps = 0 if plan.steps is None else plan.steps
+    for number, (stream, visit, seed) in enumerate(zip(plan.streams, visits, seeds, strict=True)):
+        size = stream.batch_size or batch_size
+        if number == leader and plan.steps is None:
+            order = shuffled(len(visit), seed=seed, epoch=epoch)
+            once = in_batches(order, batch_size=size, processes=processes)
+            steps = len(once)
+            cuts.append(iter(once))
+        else:
+            cuts.append(_full_batches(len(visit), seed, epoch, size))
+    shares = []
+    for _ in range(steps):
+        wholes = [next(cut) for cut in cuts]
+        parts = [part_of(whole, rank, processes) for whole in wholes]
+        shares.append(
+            [
+                Share(whole[part], visit[whole[part]], part.start, len(whole))
+                for whole, part, visit in zip(wholes, parts, visits, strict=True)
+            ]
+        )
+    return shares
+
+
+def _full_batches(size: int, seed: int, epoch: int, batch_size: int) -> Iterator[Index]:
+    """Places of a stream's samples, a batch at a time without end; every round through it has an order of its own.
+
+    All batches have one size, that of the stream where it is smaller: no process is left without samples at a round's
+    end.
+    """
+    rest = np.empty(0, dtype=np.int64)
+    for lap in count():
+        own = seed if lap == 0 else int(np.random.SeedSequence((seed, lap)).generate_state(1, np.uint64)[0]) >> 2
+        rest = np.concatenate([rest, shuffled(size, seed=own, epoch=epoch)])
+        length = min(batch_size, size)
+        while len(rest) >= max(length, 1) or not size:
+            yield rest[:length]
+            rest = rest[length:]
+
+
+def plan_state(plan: Plan) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """A plan as tensors and a JSON value, for a checkpoint."""
+    tensors = {}
+    for stream in plan.streams:
+        if stream.index is not None:
+            tensors[f"{stream.name}.index"] = torch.from_numpy(stream.index)
+        if stream.targets is not None:
+            tensors[f"{stream.name}.targets"] = stream.targets
+    streams = [
+        {"name": stream.name, "views": list(stream.views), "batch_size": stream.batch_size} for stream in plan.streams
+    ]
+    return tensors, {"streams": streams, "steps": plan.steps}
+
+
+def plan_from_state(tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> Plan:
+    """What `plan_state` gave."""
+    streams = []
+    for entry in state["streams"]:
+        index = tensors.get(f"{entry['name']}.index")
+        streams.append(
+            Stream(
+                name=entry["name"],
+                index=None if index is None else index.numpy(),
+                targets=tensors.get(f"{entry['name']}.targets"),
+                views=tuple(entry["views"]),
+                batch_size=entry["batch_size"],
+            )
+        )
+    return Plan(tuple(streams), state["steps"])
