@@ -48,7 +48,7 @@ def test_what_predicts_is_saved_loaded_and_reported(tmp_path):
 
 @pytest.mark.parametrize("after", [0, 5, 13, 14, 15, 20, 27, 28, 34])
 def test_stopped_in_any_stage_and_continued_it_ends_as_if_it_had_not_been(whole, after, tmp_path, monkeypatch):
-    """Steps 0 to 13 are the warm-up's, 14 to 27 the mixing's, 28 to 34 the fine-tuning's: first, middle and last steps of each stage."""
+    """First, middle and last steps of the warm-up (0 to 13), the mixing (to 27) and the fine-tuning (to 34)."""
     run = stop_and_resume(monkeypatch, "iris", after, tmp_path, **GIVEN)
     assert numbers(run, ROWS) == numbers(whole, ROWS)
 
