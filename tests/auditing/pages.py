@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
+from antidote_learn.auditing.audit_result import Audit, made_audit
+from antidote_learn.auditing.issue_table import Rows
 from antidote_learn.auditing.neighbours import NEAREST
-from antidote_learn.auditing.results import Audit, made_audit
 from antidote_learn.auditing.scores import score
-from antidote_learn.auditing.tables import Rows
 from antidote_learn.core.beliefs import Beliefs
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antidote_learn.auditing.counts import check_cut, estimate_count, flagged
+from antidote_learn.auditing.issue_table import Rows, class_summary, issues_table, pair_summary
 from antidote_learn.auditing.scores import score
-from antidote_learn.auditing.tables import Rows, class_summary, issues_table, pair_summary
 from tests.auditing.test_scores import kept, sample
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 from antidote_learn import apply_decisions, audit, inject
 from antidote_learn._types import ImageFiles
 from antidote_learn.auditing.decisions import checked, read_decisions
-from antidote_learn.auditing.samples import PICTURE_BYTES, PICTURES, shown
+from antidote_learn.auditing.page_samples import PICTURE_BYTES, PICTURES, shown
 from tests.auditing.pages import Page, made, needs_browser
 
 CLASSES = tuple("abcdefghij")

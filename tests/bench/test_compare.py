@@ -14,11 +14,11 @@ import pytest
 from scipy import stats
 
 from antidote_learn.bench import tables
-from antidote_learn.bench.cells import run_cell
-from antidote_learn.bench.comparison import draw_comparison, kinds_with_rates
+from antidote_learn.bench.comparison_figure import draw_comparison, kinds_with_rates
 from antidote_learn.bench.grid import known_records, local_engine, run_grid
 from antidote_learn.bench.layout import Cell, make_cells
-from antidote_learn.cli.comparing import separated
+from antidote_learn.bench.records import run_cell
+from antidote_learn.cli.compare_command import separated
 from tests.commands import Command, antidote
 
 QUICK = ("--epochs", 1, "--subset", 200, "--model", "mlp:hidden=[16]")
@@ -107,7 +107,7 @@ def test_a_cell_that_fails_for_a_passing_reason_is_tried_again(tmp_path, error, 
 
     grid = cells(methods=["ce"], noises=["none"], seeds=[0])
     with monkeypatch.context() as broken:
-        broken.setattr("antidote_learn.bench.cells.train", fail)
+        broken.setattr("antidote_learn.bench.records.train", fail)
         (record,) = run_grid(grid, tmp_path, local_engine(1), Told())
     assert record["error"].startswith(type(error).__name__)
     assert tables.compared(grid, [record]).missing[0]["error"] == record["error"]

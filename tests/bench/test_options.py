@@ -8,7 +8,7 @@ import pytest
 
 from antidote_learn.bench.layout import Cell
 from antidote_learn.cli import app
-from antidote_learn.cli.comparing import cell_options
+from antidote_learn.cli.compare_command import cell_options
 from antidote_learn.cli.options import Training
 from tests.commands import antidote
 

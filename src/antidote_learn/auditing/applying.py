@@ -12,10 +12,10 @@ from antidote_learn.auditing.contents import content_hash
 from antidote_learn.auditing.decisions import data_hash, read_decisions
 from antidote_learn.auditing.disk import place_file, sync_file
 from antidote_learn.auditing.editing import EDITORS, review_of_file
+from antidote_learn.auditing.image_moves import copy_images, file_changes, planned, review_of_folder
 from antidote_learn.auditing.in_place import OTHER_DATA, apply_in_place
 from antidote_learn.auditing.journals import settle, working_room
 from antidote_learn.auditing.logs import LOG, SUFFIX, Applied, log_of, log_text, outcome, read_log
-from antidote_learn.auditing.moving import copy_images, file_changes, planned, review_of_folder
 
 ACCEPTED = "a .csv, .tsv, .parquet or .npz file, or a folder of images by class"
 CORRECTED = "-corrected"

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from antidote_learn._types import Arrays
+from antidote_learn.auditing.audit_job import AuditSpec, Job, work
+from antidote_learn.auditing.audit_request import AuditRequest, check_audit
+from antidote_learn.auditing.audit_result import Audit, cut_again, read_audit, write_issues
 from antidote_learn.auditing.contents import hash_if_stored
+from antidote_learn.auditing.cross_training import EPOCHS
 from antidote_learn.auditing.embeddings import ROOM, Embeddable, Pictures, Texts
-from antidote_learn.auditing.evidence import EPOCHS
 from antidote_learn.auditing.features import described, text_columns, width_of, with_audit_features
-from antidote_learn.auditing.job import AuditSpec, Job, work
-from antidote_learn.auditing.requests import AuditRequest, check_audit
-from antidote_learn.auditing.results import Audit, cut_again, read_audit, write_issues
 from antidote_learn.data.encoders import IMAGES, Encoder, chosen_encoder, missing_encoder
 from antidote_learn.data.labels import as_numpy
 from antidote_learn.data.opening import open_data

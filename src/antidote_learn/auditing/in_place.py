@@ -15,6 +15,7 @@ from antidote_learn.auditing.contents import content_hash, folder_hash, image_ha
 from antidote_learn.auditing.decisions import HASH, Change, data_hash, decisions_hash
 from antidote_learn.auditing.disk import sync_file
 from antidote_learn.auditing.editing import Editor, review_of_file
+from antidote_learn.auditing.image_moves import file_changes, is_dropped, planned, review_of_folder
 from antidote_learn.auditing.journals import Plan, carry_out, working_room
 from antidote_learn.auditing.logs import (
     Application,
@@ -25,7 +26,6 @@ from antidote_learn.auditing.logs import (
     outcome,
     read_log,
 )
-from antidote_learn.auditing.moving import file_changes, is_dropped, planned, review_of_folder
 from antidote_learn.training.checkpoint import digest, write_bytes
 
 OTHER_DATA = (

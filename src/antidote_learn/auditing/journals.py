@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from antidote_learn.auditing.disk import clear_room, lock_room, move_file, remove_empty, sync_folders
+from antidote_learn.auditing.image_moves import check_inside
 from antidote_learn.auditing.logs import SUFFIX
-from antidote_learn.auditing.moving import check_inside
 from antidote_learn.training.checkpoint import digest, read_json, write_sealed
 
 ROOM = ".applying"  # how the name of a room ends

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from antidote_learn._types import Inputs
-from antidote_learn.auditing.samples import shown
+from antidote_learn.auditing.page_samples import shown
 from antidote_learn.training.checkpoint import write_bytes
 from antidote_learn.training.posterior import Posterior
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from antidote_learn._checks import check_whole
 from antidote_learn._types import Relaxed
-from antidote_learn.auditing.finding import MOST, issues_of, numbered_labels
+from antidote_learn.auditing.label_issues import MOST, issues_of, numbered_labels
 from antidote_learn.core.beliefs import MeanBeliefs
 from antidote_learn.data.labels import as_numpy
 

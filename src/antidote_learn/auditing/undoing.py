@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from antidote_learn.auditing.contents import content_hash, folder_hash, image_hashes
+from antidote_learn.auditing.image_moves import check_inside, is_dropped
 from antidote_learn.auditing.journals import Plan, carry_out, working_room
 from antidote_learn.auditing.logs import Application, applications, data_of, read_log, undone_text
-from antidote_learn.auditing.moving import check_inside, is_dropped
 from antidote_learn.training.checkpoint import digest, write_bytes
 
 

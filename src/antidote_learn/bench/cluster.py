@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 
-from antidote_learn.bench.cells import run_cell
 from antidote_learn.bench.grid import Engine, Record, cores
 from antidote_learn.bench.layout import Cell
+from antidote_learn.bench.records import run_cell
 from antidote_learn.training.interrupts import Interrupted
 
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import torch
 
-from antidote_learn.bench.cells import check_cell, record_of, run_cell
 from antidote_learn.bench.layout import Cell
+from antidote_learn.bench.records import check_cell, record_of, run_cell
 from antidote_learn.training.checkpoint import locked
 from antidote_learn.training.engine import RunFailed
 from antidote_learn.training.interrupts import Interrupted

@@ -12,8 +12,8 @@ import typer
 
 from antidote_learn._version import __version__
 from antidote_learn.cli import options as given
-from antidote_learn.cli.auditing import apply, audit
-from antidote_learn.cli.comparing import compare
+from antidote_learn.cli.audit_commands import apply, audit
+from antidote_learn.cli.compare_command import compare
 from antidote_learn.cli.escaping import print_data, say
 from antidote_learn.cli.failures import failures
 

@@ -11,8 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from antidote_learn.auditing.counts import flagged
+from antidote_learn.auditing.issue_table import Rows, issues_table
 from antidote_learn.auditing.scores import Scores, score
-from antidote_learn.auditing.tables import Rows, issues_table
 from antidote_learn.core.beliefs import Beliefs, blocks
 
 Floats = NDArray[np.float64]

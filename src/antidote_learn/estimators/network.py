@@ -23,7 +23,7 @@ from torch import nn
 
 from antidote_learn._types import Arrays
 from antidote_learn.auditing.audits import BATCHES, LARGEST_BATCH, SMALLEST_BATCH
-from antidote_learn.auditing.evidence import Recorded
+from antidote_learn.auditing.cross_training import Recorded
 from antidote_learn.auditing.scores import score
 from antidote_learn.core.beliefs import Beliefs
 from antidote_learn.core.divergences import KL, Divergence, divergence_of

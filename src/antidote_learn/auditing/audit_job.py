@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from antidote_learn._types import ImageFiles, Inputs
+from antidote_learn.auditing.audit_result import Audit, made_audit, write_audit
+from antidote_learn.auditing.cross_training import gather
 from antidote_learn.auditing.embeddings import Embeddable, all_embeddings
-from antidote_learn.auditing.evidence import gather
 from antidote_learn.auditing.features import compared, same_rows, with_embeddings
+from antidote_learn.auditing.issue_table import Rows, names_array
 from antidote_learn.auditing.neighbours import nearest
-from antidote_learn.auditing.results import Audit, made_audit, write_audit
 from antidote_learn.auditing.scores import score
-from antidote_learn.auditing.tables import Rows, names_array
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.training.checkpoint import write_bytes
 from antidote_learn.training.engine import Engine

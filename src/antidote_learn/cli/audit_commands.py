@@ -12,7 +12,7 @@ from antidote_learn.cli.failures import failures
 from antidote_learn.cli.flags import with_flags
 
 if TYPE_CHECKING:
-    from antidote_learn.auditing.results import Audit
+    from antidote_learn.auditing.audit_result import Audit
 
 SHOWN = ("n", "estimated_errors", "interval", "noise_rate", "flagged", "why_wide", "encoder", "features", "out")
 WORST, PAIRS = 10, 5  # rows and pairs of classes in the report
@@ -46,7 +46,7 @@ def audit(
 ) -> None:
     """Find which labels are wrong, and how many."""
     with failures():
-        from antidote_learn.auditing.requests import AuditRequest, check_audit
+        from antidote_learn.auditing.audit_request import AuditRequest, check_audit
         from antidote_learn.cli.reporters import reporter_for
 
         asked: dict[str, Any] = {

@@ -99,7 +99,7 @@ def _made(cells: "Sequence[Cell]", folder: Path, engine: str, jobs: int | None, 
 
 def _print(comparison: "Comparison", output: str, folder: Path) -> None:
     from antidote_learn.bench import tables
-    from antidote_learn.bench.comparison import draw_comparison
+    from antidote_learn.bench.comparison_figure import draw_comparison
     from antidote_learn.bench.plots import save
 
     figure = draw_comparison(comparison)

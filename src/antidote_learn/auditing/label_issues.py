@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from antidote_learn.auditing.counts import check_cut, flagged
+from antidote_learn.auditing.issue_table import Rows, issues_table
 from antidote_learn.auditing.neighbours import identical, nearest
 from antidote_learn.auditing.scores import score
-from antidote_learn.auditing.tables import Rows, issues_table
 from antidote_learn.core.beliefs import Beliefs, blocks
 from antidote_learn.data.labels import as_numpy, class_names, label_words, listed, numbered
 from antidote_learn.data.tabular import as_inputs

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from antidote_learn._types import Inputs
 from antidote_learn.auditing.counts import estimate_count, flagged
 from antidote_learn.auditing.exporting import beside_the_data, write_table
+from antidote_learn.auditing.issue_table import Rows, class_summary, issues_table, pair_summary
 from antidote_learn.auditing.review import write_review
 from antidote_learn.auditing.scores import Scores
-from antidote_learn.auditing.tables import Rows, class_summary, issues_table, pair_summary
 from antidote_learn.training.checkpoint import (
     check_held,
     damage_told,
