@@ -12,9 +12,9 @@ from antidote_learn.auditing.contents import content_hash
 from antidote_learn.auditing.decisions import data_hash, read_decisions
 from antidote_learn.auditing.disk import place_file, sync_file
 from antidote_learn.auditing.editing import EDITORS, review_of_file
-from antidote_learn.auditing.image_moves import copy_images, file_changes, planned, review_of_folder
+from antidote_learn.auditing.image_moves import copy_images, file_changes, plan_moves, review_of_folder
 from antidote_learn.auditing.in_place import OTHER_DATA, apply_in_place
-from antidote_learn.auditing.journals import settle, working_room
+from antidote_learn.auditing.journals import settle_leftovers, working_room
 from antidote_learn.auditing.logs import LOG, SUFFIX, Applied, log_of, log_text, outcome, read_log
 
 ACCEPTED = "a .csv, .tsv, .parquet or .npz file, or a folder of images by class"
@@ -59,7 +59,7 @@ def apply_decisions(
         ('data-corrected.csv', 'x,label\n1,dog\n2,dog\n')
     """
     given, source = read_decisions(decisions), Path(data).expanduser()
-    settle(log_of(source.resolve()))
+    settle_leftovers(log_of(source.resolve()))
     if in_place:
         source = source.resolve()  # a link stays one
     suffix = _suffix(source, label)
@@ -70,14 +70,14 @@ def apply_decisions(
     wanted = data_hash(given)
     if wanted is not None and content_hash(source) != wanted:
         raise ValueError(f"{source.name}: {OTHER_DATA}, or take out the column to compare rows and labels alone")
-    target = Path(out).expanduser() if out is not None else _beside(source, suffix)
+    target = Path(out).expanduser() if out is not None else _default_target(source, suffix)
     apply = _write_file if suffix else _write_folder
     return apply(given, source, suffix, label, target)
 
 
 def _write_file(given: pd.DataFrame, source: Path, suffix: str, label: str | None, target: Path) -> Applied:
     log = target.with_name(f"{target.name}{SUFFIX}")
-    settle(log)
+    settle_leftovers(log)
     if not target.name.lower().endswith(suffix):
         raise ValueError(f"{source.name} is written as a file that ends in {suffix}; received `out={target}`")
     _check_free(target)
@@ -95,13 +95,13 @@ def _write_file(given: pd.DataFrame, source: Path, suffix: str, label: str | Non
 
 
 def _write_folder(given: pd.DataFrame, source: Path, suffix: str, label: str | None, target: Path) -> Applied:
-    settle(target)
+    settle_leftovers(target)
     if target.is_symlink() or not target.is_dir() or any(target.iterdir()):
         _check_free(target)
     if target.resolve().is_relative_to(source.resolve()):
         raise ValueError(f"{target} lies in the data itself: choose another `out`")
     images, found = review_of_folder(given, source)
-    moves = planned(images, found.changes, in_place=False)
+    moves = plan_moves(images, found.changes, in_place=False)
     target.parent.mkdir(parents=True, exist_ok=True)
     with working_room(target) as room:
         copy_images(images, moves, source, room.path / "copy")
@@ -120,7 +120,7 @@ def _suffix(source: Path, label: str | None) -> str:
     return ends[0]
 
 
-def _beside(source: Path, suffix: str) -> Path:
+def _default_target(source: Path, suffix: str) -> Path:
     """Where the corrected data set goes by default."""
     stem = source.name[: len(source.name) - len(suffix)] or source.resolve().name
     return source.with_name(f"{stem}{CORRECTED}{source.name[len(stem) :]}")

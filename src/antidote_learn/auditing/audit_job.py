@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from antidote_learn._types import ImageFiles, Inputs
-from antidote_learn.auditing.audit_result import Audit, made_audit, write_audit
-from antidote_learn.auditing.cross_training import gather
+from antidote_learn.auditing.audit_result import Audit, build_audit, write_audit
+from antidote_learn.auditing.cross_training import collect_evidence
 from antidote_learn.auditing.embeddings import Embeddable, all_embeddings
-from antidote_learn.auditing.features import compared, same_rows, with_embeddings
-from antidote_learn.auditing.issue_table import Rows, names_array
-from antidote_learn.auditing.neighbours import nearest
+from antidote_learn.auditing.features import neighbour_features, same_rows, with_embeddings
+from antidote_learn.auditing.issue_table import AuditRows, names_array
+from antidote_learn.auditing.neighbours import nearest_rows
 from antidote_learn.auditing.scores import score
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.training.checkpoint import write_bytes
@@ -55,7 +55,7 @@ class AuditSpec:
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class AuditJob:
     """An audit to carry out.
 
     Attributes:
@@ -83,18 +83,18 @@ class Job:
     reporter: Reporter
 
 
-def work(engine: Engine, job: Job, folder: Path) -> Audit:
+def run_audit(engine: Engine, job: AuditJob, folder: Path) -> Audit:
     """The audit, from wherever the folder says that it stands."""
-    tell = job.reporter
+    reporter = job.reporter
     for note in job.given.notes:
-        tell.note(note)
-    data = _embedded(job, folder)
-    trainer = Trainer(engine, data, job.settings, tell)
+        reporter.note(note)
+    data = _embed_inputs(job, folder)
+    trainer = Trainer(engine, data, job.settings, reporter)
     rate = estimated_rate(trainer, folder)
     for warning in rate["warnings"]:
-        tell.note(warning)
-    evidence = gather(trainer, folder, rate=rate["rate"], epochs=job.spec.epochs)
-    around = nearest(compared(data), _told(tell, "nearest rows"))
+        reporter.note(warning)
+    evidence = collect_evidence(trainer, folder, rate=rate["rate"], epochs=job.spec.epochs)
+    around = nearest_rows(neighbour_features(data), _progress_teller(reporter, "nearest rows"))
     scores = score(
         data.labels,
         len(data.classes),
@@ -102,26 +102,26 @@ def work(engine: Engine, job: Job, folder: Path) -> Audit:
         around=around,
         trained_on=evidence.in_training,
         trust=evidence.in_training.of(data.labels),
-        told=_told(tell, "scores"),
+        tell=_progress_teller(reporter, "scores"),
     )
-    rows = Rows(data.labels, job.names, data.index, around, same_rows(job.given, job.inputs), _extra(job))
+    rows = AuditRows(data.labels, job.names, data.index, around, same_rows(job.given, job.inputs), _extra_columns(job))
     contradicted = int((evidence.held_out.classes[:, 0] != data.labels).sum())
-    found = made_audit(rows, scores, rate["rate"], contradicted, **job.cut, about=job.about, inputs=job.inputs)
+    found = build_audit(rows, scores, rate["rate"], contradicted, **job.cut, about=job.about, inputs=job.inputs)
     write_audit(folder, found)
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
     shutil.rmtree(folder / "checkpoint")
     return found
 
 
-def _embedded(job: Job, folder: Path) -> Prepared:
+def _embed_inputs(job: AuditJob, folder: Path) -> Prepared:
     """The data as the networks read them."""
     if job.embeddable is None:
         return job.data
-    told = _told(job.reporter, f"embeddings by {job.embeddable.encoder.name}")
-    return with_embeddings(job.data, all_embeddings(job.embeddable, folder, told, job.reporter.note))
+    tell = _progress_teller(job.reporter, f"embeddings by {job.embeddable.encoder.name}")
+    return with_embeddings(job.data, all_embeddings(job.embeddable, folder, tell, job.reporter.note))
 
 
-def _extra(job: Job) -> dict[str, Any]:
+def _extra_columns(job: AuditJob) -> dict[str, Any]:
     """Further columns of the table."""
     extra: dict[str, Any] = {"file": list(job.inputs.names)} if isinstance(job.inputs, ImageFiles) else {}
     if job.data.clean_labels is not None:
@@ -129,13 +129,13 @@ def _extra(job: Job) -> dict[str, Any]:
     return extra
 
 
-def _told(reporter: Reporter, name: str) -> Callable[[int, int], None]:
+def _progress_teller(reporter: Reporter, name: str) -> Callable[[int, int], None]:
     """Progress of what is no training, and where it can be stopped."""
     reporter.stage(name, epochs=1, done=0)
 
-    def told(done: int, total: int) -> None:
+    def tell(done: int, total: int) -> None:
         reporter.step(epoch=0, samples=done, total=total)
         if interrupted():
             raise Interrupted
 
-    return told
+    return tell

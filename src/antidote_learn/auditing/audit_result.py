@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 
 from antidote_learn._types import Inputs
-from antidote_learn.auditing.counts import estimate_count, flagged
-from antidote_learn.auditing.exporting import beside_the_data, write_table
-from antidote_learn.auditing.issue_table import Rows, class_summary, issues_table, pair_summary
+from antidote_learn.auditing.counts import estimate_count, flag_rows
+from antidote_learn.auditing.exporting import sort_as_data, write_table
+from antidote_learn.auditing.issue_table import AuditRows, class_summary, issues_table, pair_summary
 from antidote_learn.auditing.review import write_review
-from antidote_learn.auditing.scores import Scores
+from antidote_learn.auditing.scores import LabelScores
 from antidote_learn.training.checkpoint import (
     check_held,
     damage_told,
@@ -70,7 +70,7 @@ class Audit:
         The columns of ``table``, which are those of cleanlab's ``CleanLearning``, and ``label_score``, which is what
         its Datalab calls ``label_quality``. Cells of a .csv that a spreadsheet would execute begin with an apostrophe.
         """
-        write_table(Path(path), beside_the_data(self.table))
+        write_table(Path(path), sort_as_data(self.table))
 
     @property
     def estimated_errors(self) -> int:
@@ -105,9 +105,9 @@ class Audit:
         return f"Audit({self.estimated_errors} of {len(self.table)} labels look wrong, between {low} and {high})"
 
 
-def made_audit(
-    rows: Rows,
-    scores: Scores,
+def build_audit(
+    rows: AuditRows,
+    scores: LabelScores,
     rate: float,
     contradicted: int,
     *,
@@ -118,7 +118,7 @@ def made_audit(
 ) -> Audit:
     """The audit that follows from the scores, see `estimate_count`; ``about`` goes into its summary."""
     count = estimate_count(scores.quality, rate, contradicted)
-    flags = flagged(scores.quality, scores.log_odds, max_flagged=max_flagged, fdr=fdr)
+    flags = flag_rows(scores.quality, scores.log_odds, max_flagged=max_flagged, fdr=fdr)
     summary = {
         "format": FORMAT,
         "n": count.rows,
@@ -170,6 +170,6 @@ def read_audit(folder: Path, inputs: Inputs | None = None) -> Audit:
 def cut_again(audit: Audit, *, max_flagged: int | None, fdr: float | None) -> Audit:
     """The same audit with other rows flagged."""
     quality = audit.table["label_quality"].to_numpy(np.float64)
-    flags = flagged(quality, np.arange(len(quality), dtype=np.float64), max_flagged=max_flagged, fdr=fdr)
+    flags = flag_rows(quality, np.arange(len(quality), dtype=np.float64), max_flagged=max_flagged, fdr=fdr)
     table = audit.table.assign(is_label_issue=flags)
     return replace(audit, table=table, summary={**audit.summary, "flagged": int(flags.sum())})

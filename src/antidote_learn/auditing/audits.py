@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from antidote_learn._types import Arrays
-from antidote_learn.auditing.audit_job import AuditSpec, Job, work
+from antidote_learn.auditing.audit_job import AuditJob, AuditSpec, run_audit
 from antidote_learn.auditing.audit_request import AuditRequest, check_audit
 from antidote_learn.auditing.audit_result import Audit, cut_again, read_audit, write_issues
 from antidote_learn.auditing.contents import hash_if_stored
 from antidote_learn.auditing.cross_training import EPOCHS
 from antidote_learn.auditing.embeddings import ROOM, Embeddable, Pictures, Texts
-from antidote_learn.auditing.features import described, text_columns, width_of, with_audit_features
+from antidote_learn.auditing.features import features_text, text_columns, width_of, with_audit_features
 from antidote_learn.data.encoders import IMAGES, Encoder, chosen_encoder, missing_encoder
 from antidote_learn.data.labels import as_numpy
 from antidote_learn.data.opening import open_data
@@ -140,7 +140,7 @@ def audit(
     rows = len(given.labels)
     if rows < FEWEST_ROWS:
         raise ValueError(f"an audit needs at least {FEWEST_ROWS} rows to learn from; received {rows}")
-    places = _places(arrays, given)
+    places = _input_places(arrays, given)
     embeddable = _embeddable(encoder, reader, arrays, given, places)
     advice = _advice(encoder, embeddable, arrays, given)
     if advice:
@@ -169,12 +169,12 @@ def audit(
         seed=seed,
         **shared(protocol, AuditSpec, but=("model", "batch_size")),
     )
-    job = Job(
+    job = AuditJob(
         spec=spec,
         given=given,
         data=data,
         embeddable=embeddable,
-        names=tuple(map(int, data.classes)) if _are_integers(y) else data.classes,
+        names=tuple(map(int, data.classes)) if _has_integers(y) else data.classes,
         inputs=take(arrays.inputs, places),
         settings=Settings(model=network, workers=WORKERS, **shared(spec, Settings, but=("model",))),
         about={
@@ -183,7 +183,7 @@ def audit(
             "content_hash": hash_if_stored(X),
             "noise": noise,
             "encoder": None if used is None else used.name,
-            "features": described(given, used),
+            "features": features_text(given, used),
             "advice": advice,
             "notes": list(given.notes),
             "out": None if out is None else str(Path(out).absolute()),
@@ -192,12 +192,12 @@ def audit(
         reporter=reporter,
     )
     if out is not None:
-        return _carried_out(job, Path(out).absolute(), resume=resume)
+        return _run_in_folder(job, Path(out).absolute(), resume=resume)
     with tempfile.TemporaryDirectory() as folder:
-        return _carried_out(job, Path(folder) / "audit", resume=False)
+        return _run_in_folder(job, Path(folder) / "audit", resume=False)
 
 
-def _carried_out(job: Job, folder: Path, *, resume: bool) -> Audit:
+def _run_in_folder(job: AuditJob, folder: Path, *, resume: bool) -> Audit:
     """The audit in its folder, which is locked as long."""
     with claim_folder(folder, job.spec), gently():
         rooms = ("checkpoint",) if job.embeddable is None else ("checkpoint", ROOM)
@@ -206,7 +206,7 @@ def _carried_out(job: Job, folder: Path, *, resume: bool) -> Audit:
             write_issues(folder, done)
             return done
         try:
-            return Engine().launch(work, job, folder)  # type: ignore[no-any-return]
+            return Engine().launch(run_audit, job, folder)  # type: ignore[no-any-return]
         finally:
             job.reporter.close()
 
@@ -241,7 +241,7 @@ def _advice(choice: str, embeddable: Embeddable | None, arrays: Arrays, given: P
     return ""
 
 
-def _places(arrays: Arrays, prepared: Prepared) -> NDArray[np.int64]:
+def _input_places(arrays: Arrays, prepared: Prepared) -> NDArray[np.int64]:
     """(N,) where the rows stand among the inputs."""
     if arrays.positions is None:
         return prepared.index
@@ -249,6 +249,6 @@ def _places(arrays: Arrays, prepared: Prepared) -> NDArray[np.int64]:
     return order[np.searchsorted(arrays.positions, prepared.index, sorter=order)]
 
 
-def _are_integers(y: Any) -> bool:
+def _has_integers(y: Any) -> bool:
     """Whether the user's labels are whole numbers, to be given back as such."""
     return y is not None and np.asarray(as_numpy(y)).dtype.kind in "iu"

@@ -68,7 +68,7 @@ def _why(errors: int, rate: float, rows: int, contradicted: int) -> str:
     )
 
 
-def flagged(quality: Floats, log_odds: Floats, *, max_flagged: int | None, fdr: float | None) -> NDArray[np.bool_]:
+def flag_rows(quality: Floats, log_odds: Floats, *, max_flagged: int | None, fdr: float | None) -> NDArray[np.bool_]:
     """(N,), which rows to look at, the worst ones.
 
     Args:

@@ -39,12 +39,12 @@ class Evidence:
     in_training: Beliefs
 
 
-def robust(rate: float, trainer: Trainer) -> OneNetwork:
+def robust_method(rate: float, trainer: Trainer) -> OneNetwork:
     """How the networks of an audit are trained, at an estimated share of wrong labels."""
     return OneNetwork(DatasetAntidoteLoss(trainer.samples, noise_rate=rate))
 
 
-def gather(trainer: Trainer, folder: Path, *, rate: float, epochs: int) -> Evidence:
+def collect_evidence(trainer: Trainer, folder: Path, *, rate: float, epochs: int) -> Evidence:
     """Trains the three networks, from where the folder says that they stand."""
     count = trainer.samples
     index = np.random.default_rng([trainer.settings.seed, 5]).permutation(count)
@@ -52,9 +52,9 @@ def gather(trainer: Trainer, folder: Path, *, rate: float, epochs: int) -> Evide
     held_out = Beliefs.blank(count, trainer.classes)
     for number, (own, other) in enumerate(((second, first), (first, second))):
         stage = _stage(f"held-out predictions, half {number + 1} of 2", HALVES[number], own, epochs, folder)
-        found = _judged(trainer, robust(rate, trainer), stage, other)
+        found = _predict_other_half(trainer, robust_method(rate, trainer), stage, other)
         held_out.classes[other], held_out.probs[other] = found.classes, found.probs
-    said = Recorded(robust(rate, trainer), trainer.data.labels, trainer.classes)
+    said = RecordingMethod(robust_method(rate, trainer), trainer.data.labels, trainer.classes)
     trainer.fit(_stage("all rows", WHOLE, np.arange(count), epochs, folder), said)
     return Evidence(held_out, said.beliefs.mean)
 
@@ -64,7 +64,7 @@ def _stage(name: str, number: int, index: NDArray[np.int64], epochs: int, folder
     return Training(name, number, index, epochs, factor, folder / "checkpoint" / f"stage{number}.safetensors")
 
 
-def _judged(trainer: Trainer, method: Method, stage: Training, other: NDArray[np.int64]) -> Beliefs:
+def _predict_other_half(trainer: Trainer, method: Method, stage: Training, other: NDArray[np.int64]) -> Beliefs:
     """The mean of what the method says of other rows after each epoch."""
     mean = MeanBeliefs(trainer.data.labels[other], trainer.classes)
 
@@ -75,7 +75,7 @@ def _judged(trainer: Trainer, method: Method, stage: Training, other: NDArray[np
     return mean.mean
 
 
-class Recorded:
+class RecordingMethod:
     """A method that also keeps the mean of what its network says of each row while it is trained.
 
     Args:

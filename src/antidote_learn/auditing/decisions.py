@@ -76,7 +76,7 @@ def decisions_hash(decisions: pd.DataFrame) -> str:
     return hashlib.sha256(cells.encode(errors="surrogatepass")).hexdigest()
 
 
-def checked(
+def match_decisions(
     decisions: pd.DataFrame,
     labels: Sequence[Any] | NDArray[np.object_],
     classes: Sequence[str],
@@ -93,7 +93,7 @@ def checked(
     Raises:
         ValueError: For decisions on other data, rows that there are not or that come twice, unknown words and classes.
     """
-    rows = _rows(decisions["index"], len(labels))
+    rows = _row_numbers(decisions["index"], len(labels))
     _check_given(rows, decisions["given_label"], labels)
     if FILE in decisions and files:
         _check_files(rows, decisions[FILE], files)
@@ -102,7 +102,7 @@ def checked(
         if word not in ACCEPTED:
             raise ValueError(f"the decision on row {row} is {word!r}; accepted: {', '.join(ACCEPTED)}")
         given = str(labels[row])
-        new = None if word == "drop" else given if word == "keep" else _class(row, cell, known)
+        new = None if word == "drop" else given if word == "keep" else _new_class(row, cell, known)
         if new == given:
             kept += 1
         else:
@@ -110,7 +110,7 @@ def checked(
     return Decisions(tuple(sorted(changes, key=lambda change: change.index)), kept)
 
 
-def _rows(index: pd.Series[str], count: int) -> list[int]:
+def _row_numbers(index: pd.Series[str], count: int) -> list[int]:
     bad = [text for text in index if not NUMBER.fullmatch(text)]
     if bad:
         raise ValueError(f"the index must hold whole numbers, positions of rows counted from 0; received {bad[0]!r}")
@@ -147,7 +147,7 @@ def _check_files(rows: list[int], cells: pd.Series[str], files: Sequence[str]) -
             )
 
 
-def _class(row: int, cell: str, known: frozenset[str]) -> str:
+def _new_class(row: int, cell: str, known: frozenset[str]) -> str:
     found = [name for name in _readings(cell) if name in known]
     if not found:
         raise ValueError(

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from antidote_learn.auditing.decisions import Change, Decisions, checked
+from antidote_learn.auditing.decisions import Change, Decisions, match_decisions
 from antidote_learn.data.labels import class_names, label_words, names_of
 from antidote_learn.data.safety import SEPARATORS
 from antidote_learn.data.tabular import about, all_arrays, label_columns, read_frame, read_npz
@@ -47,7 +47,7 @@ class TableFile:
     """
 
     def __init__(self, path: Path, label: str | None) -> None:
-        frame, columns = _labelled(path, label)
+        frame, columns = _read_with_labels(path, label)
         ending = next(end for end in SEPARATORS if path.name.lower().endswith(end))
         packed = {"method": "gzip", "mtime": 0} if "gz" in ending else None  # the same bytes at any time
         self._form: dict[str, Any] = {"sep": SEPARATORS[ending], "compression": packed}
@@ -56,10 +56,10 @@ class TableFile:
         )
         self._header, self._cells = rows.iloc[:1], rows.iloc[1:].reset_index(drop=True)
         self._at = list(frame.columns).index(columns[0])
-        self.words, self.spelled = _names(frame[columns[0]]), dict[str, Any]()
+        self.words, self.spelled = _label_names(frame[columns[0]]), dict[str, Any]()
         for name in columns:
             at = list(frame.columns).index(name)
-            _spell(self.spelled, _names(frame[name]), self._cells[at].tolist())
+            _note_spelling(self.spelled, _label_names(frame[name]), self._cells[at].tolist())
 
     def write(self, path: Path, changes: Sequence[Change]) -> None:
         """See `Editor.write`."""
@@ -67,7 +67,7 @@ class TableFile:
         for change in changes:
             if change.new_label is not None:
                 cells.iat[change.index, self._at] = self.spelled[change.new_label]
-        kept = cells[_kept(changes, len(cells))]
+        kept = cells[_remaining_rows(changes, len(cells))]
         pd.concat([self._header, kept]).to_csv(path, index=False, header=False, **self._form)
 
     def cells(self, row: int) -> list[str]:
@@ -84,11 +84,11 @@ class ParquetFile:
     """
 
     def __init__(self, path: Path, label: str | None) -> None:
-        frame, columns = _labelled(path, label)
+        frame, columns = _read_with_labels(path, label)
         self._table, self._target = parquet.read_table(path), columns[0]
-        self.words, self.spelled = _names(frame[columns[0]]), dict[str, Any]()
+        self.words, self.spelled = _label_names(frame[columns[0]]), dict[str, Any]()
         for name in columns:
-            _spell(self.spelled, _names(frame[name]), self._table[name].to_pylist())
+            _note_spelling(self.spelled, _label_names(frame[name]), self._table[name].to_pylist())
 
     def write(self, path: Path, changes: Sequence[Change]) -> None:
         """See `Editor.write`."""
@@ -99,7 +99,7 @@ class ParquetFile:
                 values[change.index] = self.spelled[change.new_label]
         field = self._table.schema.field(at)
         table = self._table.set_column(at, field, pa.array(values, type=field.type))
-        parquet.write_table(table.filter(pa.array(_kept(changes, len(values)))), path)
+        parquet.write_table(table.filter(pa.array(_remaining_rows(changes, len(values)))), path)
 
     def cells(self, row: int) -> list[str]:
         """See `Editor.cells`."""
@@ -121,7 +121,7 @@ class ArraysFile:
         for name in ("y", "clean_labels"):
             if name in self._arrays:
                 values = self._arrays[name]
-                _spell(self.spelled, label_words(values, name, len(values)), values)
+                _note_spelling(self.spelled, label_words(values, name, len(values)), values)
 
     def write(self, path: Path, changes: Sequence[Change]) -> None:
         """See `Editor.write`."""
@@ -131,7 +131,7 @@ class ArraysFile:
             values = np.array(list(new.values()))
             labels = labels.astype(np.result_type(labels, values))
             labels[list(new)] = values
-        kept, rows = _kept(changes, len(labels)), len(labels)
+        kept, rows = _remaining_rows(changes, len(labels)), len(labels)
         written = {
             name: array[kept] if array.ndim and len(array) == rows and name not in ("X_test", "y_test") else array
             for name, array in {**self._arrays, "y": labels}.items()
@@ -155,29 +155,29 @@ def review_of_file(given: pd.DataFrame, source: Path, suffix: str, label: str | 
     """The file, and what is to change in it; ValueError where the decisions do not fit."""
     edited = EDITORS[suffix](source, label)
     with about(source):
-        return edited, checked(given, edited.words, class_names({*edited.spelled}))
+        return edited, match_decisions(given, edited.words, class_names({*edited.spelled}))
 
 
-def _labelled(path: Path, label: str | None) -> tuple[pd.DataFrame, list[str]]:
+def _read_with_labels(path: Path, label: str | None) -> tuple[pd.DataFrame, list[str]]:
     """The table as an audit reads it, and its columns of labels: of the given ones and, if there are some, the true."""
     frame = read_frame(path)
     with about(path):
         return frame, [name for name in label_columns(frame, label, None) if name is not None]
 
 
-def _names(values: pd.Series[Any]) -> NDArray[np.object_]:
+def _label_names(values: pd.Series[Any]) -> NDArray[np.object_]:
     """The names of labels; a row of an image that cannot be read may lack one."""
     return names_of(values.infer_objects()).to_numpy(dtype=object)
 
 
-def _spell(spelled: dict[str, Any], words: NDArray[np.object_], values: Sequence[Any] | NDArray[Any]) -> None:
+def _note_spelling(spelled: dict[str, Any], words: NDArray[np.object_], values: Sequence[Any] | NDArray[Any]) -> None:
     """Notes how each class is written where it comes first."""
     for word, value in zip(words, values, strict=True):
         if isinstance(word, str):
             spelled.setdefault(word, value)
 
 
-def _kept(changes: Sequence[Change], rows: int) -> NDArray[np.bool_]:
+def _remaining_rows(changes: Sequence[Change], rows: int) -> NDArray[np.bool_]:
     kept = np.ones(rows, dtype=bool)
     kept[[change.index for change in changes if change.new_label is None]] = False
     return kept

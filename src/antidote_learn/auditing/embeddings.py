@@ -46,7 +46,7 @@ class Embeddable(Protocol):
         """Of all that is embedded, whatever the labels."""
         ...
 
-    def embedded(self, batches: Sequence[Index]) -> Iterator[Numbers]:
+    def embed(self, batches: Sequence[Index]) -> Iterator[Numbers]:
         """(B, D) of each batch of images or texts."""
         ...
 
@@ -82,8 +82,8 @@ class Pictures:
                 found.update(str(images.shape).encode() + images.tobytes())
         return found.hexdigest()
 
-    def embedded(self, batches: Sequence[Index]) -> Iterator[Numbers]:
-        """See `Embeddable.embedded`."""
+    def embed(self, batches: Sequence[Index]) -> Iterator[Numbers]:
+        """See `Embeddable.embed`."""
         for images in read_ahead(self.rows, batches, workers=WORKERS):
             yield embedded_images(images).numpy()
 
@@ -120,8 +120,8 @@ class Texts:
         """See `Embeddable.digest`."""
         return hashlib.sha256(json.dumps(self.distinct).encode()).hexdigest()
 
-    def embedded(self, batches: Sequence[Index]) -> Iterator[Numbers]:
-        """See `Embeddable.embedded`."""
+    def embed(self, batches: Sequence[Index]) -> Iterator[Numbers]:
+        """See `Embeddable.embed`."""
         for batch in batches:
             yield embedded([self.distinct[i] for i in batch])
 
@@ -131,7 +131,7 @@ class Texts:
 
 
 def all_embeddings(
-    inputs: Embeddable, folder: Path, told: Callable[[int, int], None], note: Callable[[str], None]
+    inputs: Embeddable, folder: Path, tell: Callable[[int, int], None], note: Callable[[str], None]
 ) -> Numbers:
     """(N, W) of all rows.
 
@@ -140,7 +140,7 @@ def all_embeddings(
     Args:
         inputs: M images or texts.
         folder: Of the audit, with its room for embeddings.
-        told: Called with (images or texts done, M).
+        tell: Called with (images or texts done, M).
         note: Called with a sentence where a file is there that cannot be used.
     """
     count = len(inputs)
@@ -150,19 +150,19 @@ def all_embeddings(
         name = f"{key[:16]}-{rows[0]}.safetensors"
         block = _find_block(folder, name, key, (len(rows), inputs.encoder.width), note)
         if block is None:
-            block = _made(inputs, rows, count, told)
+            block = _embed_rows(inputs, rows, count, tell)
             _write_block(folder / ROOM / name, key, block)
-        told(int(rows[-1]) + 1, count)
+        tell(int(rows[-1]) + 1, count)
         found.append(block)
     return inputs.of_rows(np.concatenate(found))
 
 
-def _made(inputs: Embeddable, rows: Index, count: int, told: Callable[[int, int], None]) -> Numbers:
+def _embed_rows(inputs: Embeddable, rows: Index, count: int, tell: Callable[[int, int], None]) -> Numbers:
     batches = [rows[start : start + inputs.batch] for start in range(0, len(rows), inputs.batch)]
     blocks = []
-    for batch, block in zip(batches, inputs.embedded(batches), strict=True):
+    for batch, block in zip(batches, inputs.embed(batches), strict=True):
         blocks.append(block)
-        told(int(batch[-1]) + 1, count)
+        tell(int(batch[-1]) + 1, count)
     return np.concatenate(blocks)
 
 

@@ -30,7 +30,7 @@ def writer_for(path: Path) -> Callable[[pd.DataFrame, Path], None]:
     return WRITERS[path.suffix.lower()]
 
 
-def beside_the_data(table: pd.DataFrame) -> pd.DataFrame:
+def sort_as_data(table: pd.DataFrame) -> pd.DataFrame:
     """The rows in the order of the data, with the score under cleanlab Datalab's name, too."""
     return table.sort_values("index", ignore_index=True).assign(label_score=lambda rows: rows["label_quality"])
 

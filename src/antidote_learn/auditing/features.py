@@ -15,7 +15,7 @@ from sklearn.decomposition import TruncatedSVD
 from torch.nn.functional import adaptive_avg_pool2d
 
 from antidote_learn._types import Inputs
-from antidote_learn.auditing.neighbours import identical
+from antidote_learn.auditing.neighbours import duplicate_groups
 from antidote_learn.data.encoders import Encoder
 from antidote_learn.data.encoding import DenseRows, Encoding, FeatureEncoding, Rows, SparseRows, TableEncoding
 from antidote_learn.data.labels import listed
@@ -34,9 +34,9 @@ Numbers = NDArray[np.float32]
 def with_audit_features(data: Prepared, seed: int) -> Prepared:
     """The same data with the rows that the networks of an audit read; images stay as they are."""
     if isinstance(data.encoding, FeatureEncoding):
-        return replace(data, rows=_on_one_scale(data.rows, data.encoding))
+        return replace(data, rows=_rescale_rows(data.rows, data.encoding))
     if text_columns(data.encoding):
-        return _of_numbers(data, _with_texts_as(data, lambda block: _leading(block, seed)))
+        return _with_numbers(data, _replace_texts(data, lambda block: _leading_directions(block, seed)))
     return data
 
 
@@ -44,9 +44,9 @@ def with_embeddings(data: Prepared, embeddings: Numbers) -> Prepared:
     """The same data with embeddings in place of images, or of each column of text: (N, D), one after the other."""
     texts = text_columns(data.encoding)
     if not texts:
-        return _of_numbers(data, _centred(embeddings))
+        return _with_numbers(data, _centre_columns(embeddings))
     blocks = iter(np.split(embeddings, len(texts), axis=1))
-    return _of_numbers(data, _with_texts_as(data, lambda block: _centred(next(blocks))))
+    return _with_numbers(data, _replace_texts(data, lambda block: _centre_columns(next(blocks))))
 
 
 def text_columns(encoding: Encoding) -> list[str]:
@@ -62,9 +62,9 @@ def width_of(encoding: Encoding, encoder: Encoder) -> int:
     return sum(encoder.width if column.kind == "text" else column.width for column in encoding.columns)
 
 
-def compared(data: Prepared) -> Numbers:
+def neighbour_features(data: Prepared) -> Numbers:
     """(N, D) what neighbours are looked for in; images are made small."""
-    found = [_small(data.preparation(data.rows.take(part))) for part in parts(len(data.rows))]
+    found = [_shrink_images(data.preparation(data.rows.take(part))) for part in parts(len(data.rows))]
     numbers: Numbers = torch.cat(found).numpy()
     return numbers
 
@@ -79,10 +79,10 @@ def same_rows(data: Prepared, inputs: Inputs) -> NDArray[np.int64]:
         names = [column.name for column in data.encoding.columns]
         numbers = inputs.groupby(names, dropna=False, observed=True, sort=False).ngroup()
         return np.asarray(numbers, dtype=np.int64)
-    return identical(data.rows.take(part).numpy() for part in parts(len(data.rows)))
+    return duplicate_groups(data.rows.take(part).numpy() for part in parts(len(data.rows)))
 
 
-def described(data: Prepared, encoder: Encoder | None) -> str:
+def features_text(data: Prepared, encoder: Encoder | None) -> str:
     """What the audit looks at, for the user; of the data as they were given."""
     encoding = data.encoding
     if isinstance(encoding, FeatureEncoding):
@@ -107,7 +107,7 @@ def _vary_alike(std: Numbers) -> bool:
     return len(std) >= MANY_COLUMNS and bool(np.quantile(std, 0.75) <= ALIKE * np.quantile(std, 0.25))
 
 
-def _on_one_scale(rows: Rows, encoding: FeatureEncoding) -> Rows:
+def _rescale_rows(rows: Rows, encoding: FeatureEncoding) -> Rows:
     """Columns that vary alike keep their own deviations; others, as of a table, have been standardised."""
     if not _vary_alike(encoding.std):
         return rows
@@ -116,7 +116,7 @@ def _on_one_scale(rows: Rows, encoding: FeatureEncoding) -> Rows:
     return DenseRows(whole * scale.astype(np.float32))
 
 
-def _with_texts_as(data: Prepared, short: Callable[[Any], Numbers]) -> Numbers:
+def _replace_texts(data: Prepared, short: Callable[[Any], Numbers]) -> Numbers:
     """A table with each block of TF-IDF replaced, beside the other columns."""
     rows, columns = data.rows, getattr(data.encoding, "columns", ())
     whole: Any = rows.matrix if isinstance(rows, SparseRows) else rows.take(np.arange(len(rows))).numpy()
@@ -131,26 +131,26 @@ def _with_texts_as(data: Prepared, short: Callable[[Any], Numbers]) -> Numbers:
     return np.ascontiguousarray(np.concatenate(blocks, axis=1), dtype=np.float32)
 
 
-def _leading(block: Any, seed: int) -> Numbers:
+def _leading_directions(block: Any, seed: int) -> Numbers:
     """(N, 100) or fewer: the leading directions."""
     width = max(1, min(TEXT_WIDTH, min(block.shape) - 1))
-    return _centred(TruncatedSVD(width, random_state=seed).fit_transform(sparse.csr_array(block)))
+    return _centre_columns(TruncatedSVD(width, random_state=seed).fit_transform(sparse.csr_array(block)))
 
 
-def _centred(numbers: Any) -> Numbers:
+def _centre_columns(numbers: Any) -> Numbers:
     """Each column with mean 0, all of them together with a mean square of 1."""
     numbers = numbers - numbers.mean(axis=0)
     numbers /= max(np.linalg.norm(numbers) / np.sqrt(numbers.size), 1e-12)
     return np.asarray(numbers, dtype=np.float32)
 
 
-def _of_numbers(data: Prepared, numbers: Numbers) -> Prepared:
+def _with_numbers(data: Prepared, numbers: Numbers) -> Prepared:
     """The data with rows of numbers that are ready."""
     width = np.zeros(numbers.shape[1], dtype=np.float32)
     return replace(data, rows=DenseRows(numbers), encoding=FeatureEncoding(width, width + 1), preparation=Preparation())
 
 
-def _small(rows: torch.Tensor) -> torch.Tensor:
+def _shrink_images(rows: torch.Tensor) -> torch.Tensor:
     if rows.dim() == 4 and max(rows.shape[2:]) > SIDE:
         rows = adaptive_avg_pool2d(rows, SIDE)
     return rows.flatten(1)

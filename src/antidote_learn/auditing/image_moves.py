@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from antidote_learn._types import Arrays, ImageFiles
-from antidote_learn.auditing.decisions import Change, Decisions, checked
+from antidote_learn.auditing.decisions import Change, Decisions, match_decisions
 from antidote_learn.data.folders import read_folder
 from antidote_learn.data.tabular import about
 
@@ -40,7 +40,7 @@ def review_of_folder(given: pd.DataFrame, source: Path) -> tuple[Arrays, Decisio
     assert isinstance(images.inputs, ImageFiles)
     labels = [images.classes[k] for k in images.labels]
     with about(source):
-        return images, checked(given, labels, images.classes, images.inputs.names)
+        return images, match_decisions(given, labels, images.classes, images.inputs.names)
 
 
 def file_changes(changes: Sequence[Change], moves: Moves) -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ def file_changes(changes: Sequence[Change], moves: Moves) -> list[dict[str, Any]
     return [asdict(change) | files for change, files in zip(changes, names, strict=True)]
 
 
-def planned(images: Arrays, changes: Sequence[Change], *, in_place: bool) -> Moves:
+def plan_moves(images: Arrays, changes: Sequence[Change], *, in_place: bool) -> Moves:
     """New names, none of which is taken, and none of which leads out of the folder; ValueError where one would."""
     files = images.inputs
     assert isinstance(files, ImageFiles)
@@ -61,7 +61,7 @@ def planned(images: Arrays, changes: Sequence[Change], *, in_place: bool) -> Mov
             continue
         old = PurePosixPath(files.names[row])
         wanted = PurePosixPath(DROPPED, old) if label is None else PurePosixPath(label, *old.parts[1:])
-        new[row] = _free(wanted, old.parts[0], taken, files.root if in_place else None)
+        new[row] = _free_name(wanted, old.parts[0], taken, files.root if in_place else None)
     for name in {*files.names, *new.values()} - {None}:
         check_inside(files.root, str(name), linked=in_place)
     return Moves(files.root, files.names, new)
@@ -80,7 +80,7 @@ def check_inside(root: Path, name: str, *, linked: bool) -> None:
         raise ValueError(f"{name!r} lies outside {root}: nothing is written there; rename it, or give another folder")
 
 
-def _free(wanted: PurePosixPath, old: str, taken: set[str], root: Path | None) -> str:
+def _free_name(wanted: PurePosixPath, old: str, taken: set[str], root: Path | None) -> str:
     """The wanted name, or one like it that no other image has."""
     name, number = wanted, 1
     while name.as_posix().casefold() in taken or (root is not None and os.path.lexists(root / name)):
@@ -96,14 +96,14 @@ def copy_images(images: Arrays, moves: Moves, source: Path, target: Path) -> Non
     for row, old in enumerate(moves.names):
         new = moves.new.get(row, old)
         if new is not None:
-            _copy(moves.root / old, below / new)
+            _copy_file(moves.root / old, below / new)
     if isinstance(images.test_inputs, ImageFiles):
         held = images.test_inputs
         for name in held.names:
             check_inside(held.root, name, linked=False)
-            _copy(held.root / name, target / held.root.relative_to(source) / name)
+            _copy_file(held.root / name, target / held.root.relative_to(source) / name)
 
 
-def _copy(old: Path, new: Path) -> None:
+def _copy_file(old: Path, new: Path) -> None:
     new.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(old, new)

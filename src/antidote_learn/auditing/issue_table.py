@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from antidote_learn.auditing.scores import Scores
+from antidote_learn.auditing.scores import LabelScores
 
 NAMED = 3  # rows that a reason names
 
@@ -19,7 +19,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class AuditRows:
     """What is known of the rows beside their scores.
 
     Attributes:
@@ -39,7 +39,7 @@ class Rows:
     extra: Mapping[str, Any]
 
 
-def issues_table(rows: Rows, scores: Scores, flags: Flags) -> pd.DataFrame:
+def issues_table(rows: AuditRows, scores: LabelScores, flags: Flags) -> pd.DataFrame:
     """Every row, the worst first."""
     names = names_array(rows.classes)
     order = np.argsort(scores.log_odds, kind="stable")
@@ -49,7 +49,7 @@ def issues_table(rows: Rows, scores: Scores, flags: Flags) -> pd.DataFrame:
             "is_label_issue": flags,
             "label_quality": scores.quality,
             "given_label": names[rows.labels],
-            "predicted_label": names[scores.predicted],
+            "predicted_label": names[scores.likeliest_class],
             "predicted_probability": scores.posterior.probs[:, 0].astype(np.float64),
             "reason": reasons(rows, scores),
             **rows.extra,
@@ -64,9 +64,9 @@ def names_array(classes: tuple[Any, ...]) -> NDArray[Any]:
     return np.array(classes, dtype=None if len(kinds) == 1 and kinds <= {int, bool} else object)
 
 
-def reasons(rows: Rows, scores: Scores) -> list[str]:
+def reasons(rows: AuditRows, scores: LabelScores) -> list[str]:
     """(N,) why each row is where it is, in words."""
-    predicted, quality, labels = scores.predicted, scores.quality, rows.labels
+    predicted, quality, labels = scores.likeliest_class, scores.quality, rows.labels
     best = scores.posterior.probs[:, 0]
     twins = _twins(rows)
     near = None if rows.around is None else (rows.labels[rows.around] == predicted[:, None]).sum(axis=1)
@@ -89,7 +89,7 @@ def _percent(share: float) -> str:
     return "<1%" if share < 0.005 else ">99%" if share >= 0.995 else f"{share:.0%}"
 
 
-def _twins(rows: Rows) -> dict[int, str]:
+def _twins(rows: AuditRows) -> dict[int, str]:
     """By row, what identical rows with other labels say."""
     if rows.same is None:
         return {}
@@ -105,7 +105,7 @@ def _twins(rows: Rows) -> dict[int, str]:
     return found
 
 
-def class_summary(rows: Rows, scores: Scores) -> pd.DataFrame:
+def class_summary(rows: AuditRows, scores: LabelScores) -> pd.DataFrame:
     """For each class: rows given it, how many of them are believed wrong, and rows that should have it."""
     count, wrong = len(rows.classes), scores.quality < 0.5
     given = np.bincount(rows.labels, minlength=count)
@@ -116,18 +116,18 @@ def class_summary(rows: Rows, scores: Scores) -> pd.DataFrame:
             "given": given,
             "estimated_errors": errors,
             "error_rate": errors / np.maximum(given, 1),
-            "missing": np.bincount(scores.predicted[wrong], minlength=count),
+            "missing": np.bincount(scores.likeliest_class[wrong], minlength=count),
         }
     )
 
 
-def pair_summary(rows: Rows, scores: Scores) -> pd.DataFrame:
+def pair_summary(rows: AuditRows, scores: LabelScores) -> pd.DataFrame:
     """Pairs of classes that are mistaken for one another, the most frequent first.
 
     ``transition`` is T[predicted, given] = P(given | true), as the surest rows show it.
     """
-    wrong = np.flatnonzero((scores.quality < 0.5) & (scores.predicted != rows.labels))
-    pairs = pd.DataFrame({"given": rows.labels[wrong], "predicted": scores.predicted[wrong]})
+    wrong = np.flatnonzero((scores.quality < 0.5) & (scores.likeliest_class != rows.labels))
+    pairs = pd.DataFrame({"given": rows.labels[wrong], "predicted": scores.likeliest_class[wrong]})
     table = pairs.value_counts().reset_index(name="estimated_errors")
     given, predicted = table["given"].to_numpy(np.int64), table["predicted"].to_numpy(np.int64)
     names = names_array(rows.classes)

@@ -26,7 +26,7 @@ HOLDING = {"format": int, "kind": str, "moves": list, "replaced": list, "expecte
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChangePlan:
     """What is to happen to files below a folder; names are relative to it.
 
     Attributes:
@@ -61,7 +61,7 @@ def room_of(beside: Path) -> Path:
     return beside.with_name(f".{beside.name}{ROOM}")
 
 
-def settle(beside: Path) -> None:
+def settle_leftovers(beside: Path) -> None:
     """Finishes, or clears away, what a killed process left."""
     if os.path.lexists(room_of(beside)):
         with working_room(beside):
@@ -88,7 +88,7 @@ def working_room(beside: Path) -> Iterator[Room]:
                 shutil.rmtree(room, ignore_errors=True)
 
 
-def carry_out(room: Path, plan: Plan) -> None:
+def carry_out_plan(room: Path, plan: ChangePlan) -> None:
     """Writes the journal, then does what it says; a move that fails is taken back with all before it."""
     check_plan(room, plan)
     write_sealed(room / JOURNAL, {"format": FORMAT, **asdict(plan)})
@@ -96,7 +96,7 @@ def carry_out(room: Path, plan: Plan) -> None:
     try:
         _move_all(room.parent, plan)
     except OSError:
-        _take_back(room.parent, plan)
+        _take_back_moves(room.parent, plan)
         (room / JOURNAL).unlink()
         raise
     _replace_all(room, plan)
@@ -113,7 +113,7 @@ def _finish_journal(room: Path) -> str:
             _move_all(room.parent, plan)
         _replace_all(room, plan)
     except Overtaken:
-        _take_back(room.parent, plan)
+        _take_back_moves(room.parent, plan)
         journal.unlink()
         return ""
     except OSError as error:
@@ -124,7 +124,7 @@ def _finish_journal(room: Path) -> str:
     return plan.kind
 
 
-def _move_all(base: Path, plan: Plan) -> None:
+def _move_all(base: Path, plan: ChangePlan) -> None:
     new, name = plan.replaced[0]
     if plan.expected and (digest(base / name) == plan.expected) != os.path.lexists(base / new):
         raise Overtaken(f"{base / name} was changed by another program: nothing is written over it")
@@ -132,7 +132,7 @@ def _move_all(base: Path, plan: Plan) -> None:
         move_file(base / old, base / moved_to)
 
 
-def _take_back(base: Path, plan: Plan) -> None:
+def _take_back_moves(base: Path, plan: ChangePlan) -> None:
     for old, new in reversed(plan.moves):
         if os.path.lexists(base / new) and not os.path.lexists(base / old):
             move_file(base / new, base / old)
@@ -142,7 +142,7 @@ def _take_back(base: Path, plan: Plan) -> None:
         remove_empty(base, plan.folders)
 
 
-def _replace_all(room: Path, plan: Plan) -> None:
+def _replace_all(room: Path, plan: ChangePlan) -> None:
     """The end: new data and log take their places, and the journal goes."""
     base = room.parent
     sync_folders({(base / name).parent for pair in plan.moves for name in pair})
@@ -155,7 +155,7 @@ def _replace_all(room: Path, plan: Plan) -> None:
     (room / JOURNAL).unlink()
 
 
-def check_plan(room: Path, plan: Plan) -> None:
+def check_plan(room: Path, plan: ChangePlan) -> None:
     """ValueError for a plan that would touch more than the data, their log and what belongs to them."""
     log = room.name[1 : -len(ROOM)]
     data = log.removesuffix(SUFFIX)
@@ -177,7 +177,7 @@ def check_plan(room: Path, plan: Plan) -> None:
         raise ValueError("it names files that are none of its business")
 
 
-def _read_plan(room: Path) -> Plan:
+def _read_plan(room: Path) -> ChangePlan:
     """The plan in a journal; ValueError, and nothing changed, where it is damaged."""
     journal = room / JOURNAL
     try:
@@ -185,7 +185,7 @@ def _read_plan(room: Path) -> Plan:
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}, known is {FORMAT}")
         moves, replaced = (tuple((str(a), str(b)) for a, b in content[name]) for name in ("moves", "replaced"))
-        plan = Plan(content["kind"], moves, replaced, content["expected"], tuple(map(str, content["folders"])))
+        plan = ChangePlan(content["kind"], moves, replaced, content["expected"], tuple(map(str, content["folders"])))
         check_plan(room, plan)
     except (ValueError, TypeError) as error:
         raise ValueError(

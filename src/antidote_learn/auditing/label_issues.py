@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from antidote_learn.auditing.counts import check_cut, flagged
-from antidote_learn.auditing.issue_table import Rows, issues_table
-from antidote_learn.auditing.neighbours import identical, nearest
+from antidote_learn.auditing.counts import check_cut, flag_rows
+from antidote_learn.auditing.issue_table import AuditRows, issues_table
+from antidote_learn.auditing.neighbours import duplicate_groups, nearest_rows
 from antidote_learn.auditing.scores import score
 from antidote_learn.core.beliefs import Beliefs, blocks
 from antidote_learn.data.labels import as_numpy, class_names, label_words, listed, numbered
@@ -59,10 +59,10 @@ def find_label_issues(
     """
     if pred_probs is None and features is None:
         raise ValueError("give pred_probs (held-out probabilities), features, or both; received neither")
-    given, classes = _numbered(labels, pred_probs)
+    given, classes = _number_by_columns(labels, pred_probs)
     if pred_probs is None and len(classes) > min(len(given), MANY):
-        given, classes = _occurring(given, classes)
-    said = [] if pred_probs is None else [_kept(pred_probs, given, len(classes))]
+        given, classes = _drop_empty_classes(given, classes)
+    said = [] if pred_probs is None else [_read_probabilities(pred_probs, given, len(classes))]
     return issues_of(given, classes, said, features, max_flagged=max_flagged, fdr=fdr)
 
 
@@ -79,20 +79,20 @@ def issues_of(
     check_cut(max_flagged, fdr)
     around = same = None
     if features is not None:
-        numbers = _checked_features(features, len(given))
-        around, same = nearest(numbers), identical([numbers])
+        numbers = _read_features(features, len(given))
+        around, same = nearest_rows(numbers), duplicate_groups([numbers])
     trust = said[0].of(given) if said else None
     scores = score(given, len(classes), said=said, around=around, trust=trust)
-    flags = flagged(scores.quality, scores.log_odds, max_flagged=max_flagged, fdr=fdr)
-    return issues_table(Rows(given, tuple(classes), np.arange(len(given)), around, same, {}), scores, flags)
+    flags = flag_rows(scores.quality, scores.log_odds, max_flagged=max_flagged, fdr=fdr)
+    return issues_table(AuditRows(given, tuple(classes), np.arange(len(given)), around, same, {}), scores, flags)
 
 
-def numbered_labels(labels: Any, count: int | None) -> tuple[Integers, Sequence[Any]]:
+def number_labels(labels: Any, count: int | None) -> tuple[Integers, Sequence[Any]]:
     """Labels as numbers, and their classes; ``count`` is that of the classes, where it is known."""
-    return _numbered(labels, None if count is None else np.empty((0, count)))
+    return _number_by_columns(labels, None if count is None else np.empty((0, count)))
 
 
-def _occurring(given: Integers, classes: Sequence[Any]) -> tuple[Integers, tuple[Any, ...]]:
+def _drop_empty_classes(given: Integers, classes: Sequence[Any]) -> tuple[Integers, tuple[Any, ...]]:
     """Without the classes that no row has: nothing speaks for them, and there may be a million."""
     found, positions = np.unique(given, return_inverse=True)
     if len(found) < 2:
@@ -105,7 +105,7 @@ def _occurring(given: Integers, classes: Sequence[Any]) -> tuple[Integers, tuple
     return positions.astype(np.int64), tuple(classes[k] for k in found.tolist())
 
 
-def _numbered(labels: Any, pred_probs: Any) -> tuple[Integers, Sequence[Any]]:
+def _number_by_columns(labels: Any, pred_probs: Any) -> tuple[Integers, Sequence[Any]]:
     """Labels as numbers, and the classes that these stand for, in the user's own type."""
     values = as_numpy(labels)
     if np.ndim(values) != 1 or not len(values):
@@ -139,7 +139,7 @@ def _numbered(labels: Any, pred_probs: Any) -> tuple[Integers, Sequence[Any]]:
     return found, classes
 
 
-def _kept(pred_probs: Any, labels: Integers, count: int) -> Beliefs:
+def _read_probabilities(pred_probs: Any, labels: Integers, count: int) -> Beliefs:
     """The probabilities as beliefs, read and checked a block at a time."""
     table: Any = pred_probs.to_numpy() if isinstance(pred_probs, pd.DataFrame) else as_numpy(pred_probs)
     table = table if isinstance(table, np.ndarray) else np.asarray(table)
@@ -162,7 +162,7 @@ def _kept(pred_probs: Any, labels: Integers, count: int) -> Beliefs:
     return made
 
 
-def _checked_features(features: Any, count: int) -> NDArray[np.float32]:
+def _read_features(features: Any, count: int) -> NDArray[np.float32]:
     """(N, D) float32."""
     values = features.to_numpy() if isinstance(features, pd.DataFrame) else features
     numbers = as_inputs(values, "features")

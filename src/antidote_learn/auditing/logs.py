@@ -122,7 +122,7 @@ def application_text(application: Application) -> bytes:
     return log_text([first, *application.changes])
 
 
-def undone_text(application: Application) -> bytes:
+def undo_text(application: Application) -> bytes:
     """The line that says that an application, the latest one, was undone."""
     return log_text([{"event": UNDONE, "format": FORMAT, "data_hash": application.data_hash}])
 
@@ -133,10 +133,10 @@ def applications(content: bytes, log: Path) -> list[Application]:
     Lines that no application claims are of logs of copies, which know no applications.
     """
     with damage_told(log):
-        return _standing([json.loads(line) for line in content.decode().splitlines()])
+        return _standing_applications([json.loads(line) for line in content.decode().splitlines()])
 
 
-def _standing(records: Sequence[dict[str, Any]]) -> list[Application]:
+def _standing_applications(records: Sequence[dict[str, Any]]) -> list[Application]:
     found: list[Application] = []
     for at, record in enumerate(records):
         event = record.get("event")

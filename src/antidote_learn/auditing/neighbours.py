@@ -25,22 +25,22 @@ FAINTEST = 0.02  # of a vote: no neighbour is silent
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Search = Callable[[Integers], Integers]
-Told = Callable[[int, int], None]
+Tell = Callable[[int, int], None]
 
 
-def nearest(features: NDArray[np.float32], told: Told = lambda done, total: None) -> Integers:
+def nearest_rows(features: NDArray[np.float32], tell: Tell = lambda done, total: None) -> Integers:
     """(N, m) the nearest other rows by Euclidean distance, m = min(20, N - 1).
 
     Of more than 50 000 rows a few are missed, see docs/speed.md; the same ones in every call.
 
     Args:
         features: (N, D).
-        told: Called with (rows done, N), in each of the passes over the rows: one, or two where there are many.
+        tell: Called with (rows done, N), in each of the passes over the rows: one, or two where there are many.
     """
     total = len(features)
     count = min(NEAREST, total - 1)
     is_small = total <= EXACT_ROWS
-    look = _exact_search(features, count + 1) if is_small else _graph_search(features, count + 1, told)
+    look = _exact_search(features, count + 1) if is_small else _graph_search(features, count + 1, tell)
     found = np.empty((total, count), dtype=np.int64)
     for start in range(0, total, QUERIES):
         rows = np.arange(start, min(start + QUERIES, total))
@@ -48,7 +48,7 @@ def nearest(features: NDArray[np.float32], told: Told = lambda done, total: None
         own = around == rows[:, None]
         own[~own.any(axis=1), -1] = True  # so many duplicates that the row itself is not among them
         found[rows] = around[~own].reshape(len(rows), count)
-        told(len(rows) + start, total)
+        tell(len(rows) + start, total)
     return found
 
 
@@ -58,7 +58,7 @@ def _exact_search(features: NDArray[np.float32], count: int) -> Search:
     return lambda rows: np.asarray(search.kneighbors(features[rows], return_distance=False))
 
 
-def _graph_search(features: NDArray[np.float32], count: int, told: Told) -> Search:
+def _graph_search(features: NDArray[np.float32], count: int, tell: Tell) -> Search:
     """The same by a graph (HNSW) of the different rows, which finds nearly all in O(log N) for each.
 
     One thread links the rows, so that their number does not matter. It links them in a random order, which is always
@@ -66,11 +66,11 @@ def _graph_search(features: NDArray[np.float32], count: int, told: Told) -> Sear
     """
     from voyager import RecallError
 
-    same = identical([features])
+    same = duplicate_groups([features])
     members, sizes = np.argsort(same, kind="stable"), np.bincount(same)
     starts = np.cumsum(sizes) - sizes
     distinct = features[members[starts]]
-    graph = _graph(distinct, told)
+    graph = _graph(distinct, tell)
     wanted = min(count, len(distinct))
 
     def look(rows: Integers) -> Integers:
@@ -84,7 +84,7 @@ def _graph_search(features: NDArray[np.float32], count: int, told: Told) -> Sear
     return look
 
 
-def _graph(points: NDArray[np.float32], told: Told) -> Any:
+def _graph(points: NDArray[np.float32], tell: Tell) -> Any:
     """The graph of points, whose numbers are its names. Only many rows need its library, which not every Python has."""
     from voyager import Index, Space
 
@@ -94,7 +94,7 @@ def _graph(points: NDArray[np.float32], told: Told) -> Any:
     for start in range(0, total, QUERIES):
         rows = order[start : start + QUERIES]
         graph.add_items(points[rows], rows, num_threads=1)
-        told(len(rows) + start, total)
+        tell(len(rows) + start, total)
     return graph
 
 
@@ -124,7 +124,7 @@ def votes(around: Integers, labels: Integers, weights: Floats, count: int) -> Fl
         weights: (N,), how far each label is trusted; at least .02 is.
         count: K.
     """
-    return _shared(labels[around], np.maximum(weights, FAINTEST)[around], count)
+    return _class_shares(labels[around], np.maximum(weights, FAINTEST)[around], count)
 
 
 def second_votes(around: Integers, posterior: Beliefs) -> Floats:
@@ -132,10 +132,10 @@ def second_votes(around: Integers, posterior: Beliefs) -> Floats:
     rows, kept = len(around), posterior.classes.shape[1]
     shape = (rows, around.shape[1] * kept)
     classes, probs = posterior.classes[around].reshape(shape), posterior.probs[around].reshape(shape)
-    return _shared(classes.astype(np.int64), probs.astype(np.float64), posterior.count)
+    return _class_shares(classes.astype(np.int64), probs.astype(np.float64), posterior.count)
 
 
-def _shared(classes: Integers, weights: Floats, count: int) -> Floats:
+def _class_shares(classes: Integers, weights: Floats, count: int) -> Floats:
     """(B, K) sums of (B, m) weights by class, smoothed and normalised."""
     rows = len(classes)
     cells = classes + count * np.arange(rows)[:, None]
@@ -145,7 +145,7 @@ def _shared(classes: Integers, weights: Floats, count: int) -> Floats:
     return shared
 
 
-def identical(parts: Iterable[NDArray[np.generic]]) -> Integers:
+def duplicate_groups(parts: Iterable[NDArray[np.generic]]) -> Integers:
     """(N,) a number for each row of the parts together, the same for rows of the same bytes."""
     numbers: dict[bytes, int] = {}
     digests = (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for part in parts for row in part)

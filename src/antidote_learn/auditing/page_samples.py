@@ -22,7 +22,7 @@ TEXT = 20 * 10**6  # characters of all values
 
 
 @dataclass(frozen=True)
-class Shown:
+class PageSamples:
     """The samples in the order in which they are listed; what there is not, or not any more, is left out at the end.
 
     Attributes:
@@ -40,27 +40,29 @@ class Shown:
     more: int = 0
 
 
-def shown(inputs: Inputs | None, rows: Sequence[int]) -> Shown:
+def collect_samples(inputs: Inputs | None, rows: Sequence[int]) -> PageSamples:
     """Of the samples at ``rows``, the worst first."""
     if inputs is None:
-        return Shown()
+        return PageSamples()
     if isinstance(inputs, ImageFiles):
         paths = [inputs.root / inputs.names[row] for row in rows[:PICTURES]]
-        pictures = [_text(file_thumbnail(path, PICTURE_BYTES)) for path in paths]
-        return Shown(pictures=pictures, names=[inputs.names[row] for row in rows])
+        pictures = [_base64_text(file_thumbnail(path, PICTURE_BYTES)) for path in paths]
+        return PageSamples(pictures=pictures, names=[inputs.names[row] for row in rows])
     if isinstance(inputs, np.ndarray) and inputs.ndim == 4:
-        return Shown(pictures=[_text(pixels_thumbnail(inputs[row], PICTURE_BYTES)) for row in rows[:PICTURES]])
+        return PageSamples(
+            pictures=[_base64_text(pixels_thumbnail(inputs[row], PICTURE_BYTES)) for row in rows[:PICTURES]]
+        )
     frame = inputs if isinstance(inputs, pd.DataFrame) else pd.DataFrame(inputs[:, :COLUMNS])
     columns = [str(name) for name in frame.columns[:COLUMNS]]
-    return Shown(columns, _cells(frame.iloc[list(rows), :COLUMNS]), more=inputs.shape[1] - len(columns))
+    return PageSamples(columns, _sample_values(frame.iloc[list(rows), :COLUMNS]), more=inputs.shape[1] - len(columns))
 
 
-def _cells(frame: pd.DataFrame) -> list[list[str]]:
+def _sample_values(frame: pd.DataFrame) -> list[list[str]]:
     """The values as text, until there is too much of it."""
     found: list[list[str]] = []
     left = TEXT
     for values in zip(*(frame[name].tolist() for name in frame.columns), strict=True):
-        cells = [_cell(value) for value in values]
+        cells = [_sample_value(value) for value in values]
         left -= sum(map(len, cells))
         if left < 0:
             break
@@ -68,12 +70,12 @@ def _cells(frame: pd.DataFrame) -> list[list[str]]:
     return found
 
 
-def _cell(value: Any) -> str:
+def _sample_value(value: Any) -> str:
     if isinstance(value, numbers.Real) and not isinstance(value, (bool, numbers.Integral)):
         return "" if value != value else f"{float(value):.4g}"
     text = "" if value is None or value is pd.NaT or value is pd.NA else str(value)
     return text if len(text) <= CELL else text[: CELL - 1] + "…"
 
 
-def _text(content: bytes) -> str:
+def _base64_text(content: bytes) -> str:
     return base64.b64encode(content).decode()

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from antidote_learn._types import Inputs
-from antidote_learn.auditing.page_samples import shown
+from antidote_learn.auditing.page_samples import collect_samples
 from antidote_learn.training.checkpoint import write_bytes
 from antidote_learn.training.posterior import Posterior
 
@@ -50,29 +50,29 @@ def write_review(
     """
     most = max(int(summary["flagged"]), int(summary["interval"][1]))
     listed = table.head(min(most, LISTED))
-    rows = _places(posterior.index, listed["index"].to_numpy(np.int64))
+    rows = _posterior_rows(posterior.index, listed["index"].to_numpy(np.int64))
     data = {
-        **_figures(table, summary, posterior),
+        **_head_figures(table, summary, posterior),
         **_suspects(listed, posterior, rows),
-        "nearest": [] if around is None else _nearest(posterior.labels[around[rows]]),
-        **vars(shown(inputs, rows.tolist())),
+        "nearest": [] if around is None else _neighbour_labels(posterior.labels[around[rows]]),
+        **vars(collect_samples(inputs, rows.tolist())),
     }
     write_bytes(path, page(f"Review of {summary['data']}", data))
 
 
 def page(title: str, data: dict[str, Any]) -> bytes:
     """The HTML file. No script runs but its own, whatever the data hold: the policy names it by its digest."""
-    style = _part("page.css")
-    script = '"use strict";\n(() => {\n' + "\n".join(map(_part, SCRIPTS)) + "})();\n"
+    style = _page_part("page.css")
+    script = '"use strict";\n(() => {\n' + "\n".join(map(_page_part, SCRIPTS)) + "})();\n"
     policy = f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {_digest(script)}"
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    filled = Template(_part("page.html")).substitute(
+    filled = Template(_page_part("page.html")).substitute(
         title=html.escape(title), policy=policy, style=style, script=script, data=text
     )
     return filled.encode("utf-8", errors="backslashreplace")  # a lone surrogate, as JSON writes it
 
 
-def _part(name: str) -> str:
+def _page_part(name: str) -> str:
     return (files("antidote_learn.auditing") / "page" / name).read_text(encoding="utf-8")
 
 
@@ -80,7 +80,7 @@ def _digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _figures(table: pd.DataFrame, summary: dict[str, Any], posterior: Posterior) -> dict[str, Any]:
+def _head_figures(table: pd.DataFrame, summary: dict[str, Any], posterior: Posterior) -> dict[str, Any]:
     """What the head of the page tells, and the histogram of all rows."""
     quality = table["label_quality"].to_numpy(np.float64)
     flags = table["is_label_issue"].to_numpy(bool)
@@ -120,12 +120,12 @@ def _suspects(listed: pd.DataFrame, posterior: Posterior, rows: Integers) -> dic
     }
 
 
-def _nearest(labels: Integers) -> list[list[int]]:
+def _neighbour_labels(labels: Integers) -> list[list[int]]:
     """The neighbours' labels (B, m) as class, number, class, number, ..., the most frequent first."""
     return [[number for pair in Counter(row).most_common() for number in pair] for row in labels.tolist()]
 
 
-def _places(index: Integers, wanted: Integers) -> Integers:
+def _posterior_rows(index: Integers, wanted: Integers) -> Integers:
     """Where the wanted positions are in the index."""
     order = np.argsort(index)
     places: Integers = order[np.searchsorted(index[order], wanted)]

@@ -21,7 +21,7 @@ SLACK = 1e-3  # of a log likelihood: less is no reason for a larger power
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Told = Callable[[int, int], None]
+Tell = Callable[[int, int], None]
 Source = Callable[[slice], Floats]  # (B, K) of some rows
 
 
@@ -30,7 +30,7 @@ def _nobody(done: int, total: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class LabelScores:
     """What the audit believes.
 
     Attributes:
@@ -44,7 +44,7 @@ class Scores:
     transition: Transition
 
     @property
-    def predicted(self) -> Integers:
+    def likeliest_class(self) -> Integers:
         """(N,) the likeliest class of each row."""
         return self.posterior.classes[:, 0].astype(np.int64)
 
@@ -63,8 +63,8 @@ def score(
     around: Integers | None = None,
     trained_on: Beliefs | None = None,
     trust: Floats | None = None,
-    told: Told = _nobody,
-) -> Scores:
+    tell: Tell = _nobody,
+) -> LabelScores:
     """Pools what is said of every row, and corrects it for how classes are mistaken for one another.
 
     P_i ∝ exp(mean of log(S_i + 1e-4)) over the sources S (1e-2 / K with K > 100 classes); R_i(k) ∝ P_i(k)^b T[k, y_i].
@@ -80,41 +80,41 @@ def score(
         around: (N, m) the nearest rows.
         trained_on: A source that saw the row's label: predictions in training.
         trust: (N,) how far the neighbours' labels are believed at first; None goes by their own neighbours.
-        told: Called with (rows done, N) in each of the two or four passes over the rows.
+        tell: Called with (rows done, N) in each of the two or four passes over the rows.
     """
     held_out, seen = [source.dense for source in said], [] if trained_on is None else [trained_on.dense]
     if around is None:
-        return _posterior(labels, *_pooled(labels, count, held_out, seen, told), told)
-    weights = _agreement(labels, around, count) if trust is None else trust
+        return _score_pool(labels, *_pool_sources(labels, count, held_out, seen, tell), tell)
+    weights = _neighbour_agreement(labels, around, count) if trust is None else trust
     voted = [*held_out, lambda rows: votes(around[rows], labels, weights, count)]
-    first = _posterior(labels, *_pooled(labels, count, voted, seen, told), told).posterior
+    first = _score_pool(labels, *_pool_sources(labels, count, voted, seen, tell), tell).posterior
     voted = [*held_out, lambda rows: second_votes(around[rows], first)]
-    return _posterior(labels, *_pooled(labels, count, voted, seen, told), told)
+    return _score_pool(labels, *_pool_sources(labels, count, voted, seen, tell), tell)
 
 
-def _agreement(labels: Integers, around: Integers, count: int) -> Floats:
+def _neighbour_agreement(labels: Integers, around: Integers, count: int) -> Floats:
     """(N,) the share of a row's label among its neighbours'."""
     same = (labels[around] == labels[:, None]).sum(axis=1)
     share: Floats = (same + SMOOTHING / count) / (around.shape[1] + SMOOTHING)
     return share
 
 
-def _pooled(
-    labels: Integers, count: int, held_out: Sequence[Source], seen: Sequence[Source], told: Told
+def _pool_sources(
+    labels: Integers, count: int, held_out: Sequence[Source], seen: Sequence[Source], tell: Tell
 ) -> tuple[Beliefs, Beliefs]:
     """The geometric means of all sources, and of those that did not see a row's label."""
     pool, floor = Beliefs.blank(len(labels), count), FLOOR * min(1.0, MANY / count)
     judge = Beliefs.blank(len(labels), count) if seen else pool
     for rows in blocks(len(labels), count):
         logs = [np.log(source(rows) + floor) for source in (*held_out, *seen)]
-        pool.put(rows, _normalised(np.mean(logs, axis=0)), labels[rows])
+        pool.put(rows, _normalise_rows(np.mean(logs, axis=0)), labels[rows])
         if seen:
-            judge.put(rows, _normalised(np.mean(logs[: len(held_out)], axis=0)), labels[rows])
-        told(rows.stop, len(labels))
+            judge.put(rows, _normalise_rows(np.mean(logs[: len(held_out)], axis=0)), labels[rows])
+        tell(rows.stop, len(labels))
     return pool, judge
 
 
-def _posterior(labels: Integers, pool: Beliefs, judge: Beliefs, told: Told) -> Scores:
+def _score_pool(labels: Integers, pool: Beliefs, judge: Beliefs, tell: Tell) -> LabelScores:
     predicted, confidence = judge.classes[:, 0].astype(np.int64), judge.probs[:, 0].astype(np.float64)
     transition = estimate_transition(predicted, confidence, labels, pool.count)
     power = likeliest_power(labels, judge, transition)
@@ -122,10 +122,10 @@ def _posterior(labels: Integers, pool: Beliefs, judge: Beliefs, told: Told) -> S
     for rows in blocks(len(labels), pool.count):
         given = labels[rows]
         logs = power * _logs(pool, rows) + np.log(transition.towards(given))
-        posterior.put(rows, _normalised(logs), given)
+        posterior.put(rows, _normalise_rows(logs), given)
         log_odds[rows] = _log_odds(logs, given)
-        told(rows.stop, len(labels))
-    return Scores(posterior, log_odds, transition)
+        tell(rows.stop, len(labels))
+    return LabelScores(posterior, log_odds, transition)
 
 
 def likeliest_power(labels: Integers, pool: Beliefs, transition: Transition) -> float:
@@ -141,7 +141,7 @@ def likeliest_power(labels: Integers, pool: Beliefs, transition: Transition) -> 
     for part in blocks(len(looked_at), pool.count):
         rows = looked_at[part]
         logs, towards = _logs(pool, rows), transition.towards(labels[rows])
-        likelihoods += [np.log((_normalised(b * logs) * towards).sum(axis=1)).sum() for b in POWERS]
+        likelihoods += [np.log((_normalise_rows(b * logs) * towards).sum(axis=1)).sum() for b in POWERS]
     return float(POWERS[np.argmax(likelihoods >= likelihoods.max() - SLACK)])
 
 
@@ -150,7 +150,7 @@ def _logs(pool: Beliefs, rows: Integers | slice) -> Floats:
     return logs
 
 
-def _normalised(logs: Floats) -> Floats:
+def _normalise_rows(logs: Floats) -> Floats:
     block = np.exp(logs - logs.max(axis=1, keepdims=True))
     normal: Floats = block / block.sum(axis=1, keepdims=True)
     return normal

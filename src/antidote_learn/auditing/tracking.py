@@ -13,7 +13,7 @@ from torch import Tensor
 
 from antidote_learn._checks import check_whole
 from antidote_learn._types import Relaxed
-from antidote_learn.auditing.label_issues import MOST, issues_of, numbered_labels
+from antidote_learn.auditing.label_issues import MOST, issues_of, number_labels
 from antidote_learn.core.beliefs import MeanBeliefs
 from antidote_learn.data.labels import as_numpy
 
@@ -44,7 +44,7 @@ class Tracker:
     def __init__(self, labels: Any, *, num_classes: int | None = None) -> None:
         """Nothing has been said yet."""
         count = None if num_classes is None else check_whole("num_classes", num_classes, 2, MOST)
-        self._labels, self._classes = numbered_labels(labels, count)
+        self._labels, self._classes = number_labels(labels, count)
         self._said = MeanBeliefs(self._labels, len(self._classes))
 
     def add(self, index: Any, said: Tensor | Relaxed) -> None:

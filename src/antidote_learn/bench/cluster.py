@@ -35,7 +35,7 @@ def ray_engine(jobs: int | None = None) -> Engine:
         started = not ray.is_initialized()
         if started:
             ray.init(log_to_driver=False, include_dashboard=False, logging_level=logging.ERROR)
-        task = ray.remote(num_cpus=threads, max_retries=0)(_run)
+        task = ray.remote(num_cpus=threads, max_retries=0)(_run_remote_cell)
         waiting = [task.remote(cell, folder, threads) for cell in cells]
         try:
             while waiting:
@@ -50,6 +50,6 @@ def ray_engine(jobs: int | None = None) -> Engine:
     return run
 
 
-def _run(cell: Cell, folder: Path, threads: int) -> Record | None:
+def _run_remote_cell(cell: Cell, folder: Path, threads: int) -> Record | None:
     torch.set_num_threads(threads)
     return run_cell(cell, folder)

@@ -29,7 +29,7 @@ class Listener(Protocol):
     def begin(self, known: Sequence[Record]) -> None:
         """What is done already."""
 
-    def ended(self, record: Record) -> None:
+    def end_cell(self, record: Record) -> None:
         """A cell ended."""
 
 
@@ -66,7 +66,7 @@ def run_grid(cells: Sequence[Cell], folder: Path, engine: Engine, listener: List
             if record is None:
                 stopped = True
                 continue
-            listener.ended(record)
+            listener.end_cell(record)
             if "error" in record:
                 failed.append(record)
         if stopped:
@@ -93,7 +93,9 @@ def local_engine(jobs: int) -> Engine:
                     return
             return
         context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(workers, context, initializer=_prepare, initargs=(max(1, cores() // workers),))
+        pool = ProcessPoolExecutor(
+            workers, context, initializer=_prepare_worker, initargs=(max(1, cores() // workers),)
+        )
         try:
             futures = [pool.submit(run_cell, cell, folder) for cell in cells]
             for future in as_completed(futures):
@@ -110,7 +112,7 @@ def local_engine(jobs: int) -> Engine:
     return run
 
 
-def _prepare(threads: int) -> None:
+def _prepare_worker(threads: int) -> None:
     """A new worker: its share of the cores; Ctrl-C counts inside a run only; it does not outlive a killed parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)

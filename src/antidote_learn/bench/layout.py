@@ -40,7 +40,7 @@ class Cell:
     options: Mapping[str, Any]
 
     @property
-    def trained(self) -> str:
+    def concrete_method(self) -> str:
         """The method as it is trained."""
         return resolved(self.method, data=self.data, noise=self.noise)
 
@@ -53,13 +53,13 @@ class Cell:
     def name(self) -> str:
         """Of its folder: a hash of all that determines it."""
         options = {key: value for key, value in self.options.items() if key not in PASSING}
-        what = {**asdict(self), "options": options, "method": self.trained, "format": FORMAT}
+        what = {**asdict(self), "options": options, "method": self.concrete_method, "format": FORMAT}
         return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     @property
     def request(self) -> Request:
         """What is asked of the training."""
-        return Request(self.data, method=self.trained, noise=self.noise, seed=self.seed, **self.options)
+        return Request(self.data, method=self.concrete_method, noise=self.noise, seed=self.seed, **self.options)
 
 
 def make_cells(

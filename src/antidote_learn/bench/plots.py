@@ -46,7 +46,7 @@ def draw_figures(run: Run, folder: Path | None = None) -> list[Path]:
     folder = run.folder if folder is None else folder
     folder.mkdir(parents=True, exist_ok=True)
     drawn = [save(_curves(run), folder / "curves.png")]
-    if "clean_label" in run.samples and rate_of(run) > 0.0:
+    if "clean_label" in run.samples and run_rate(run) > 0.0:
         for name, draw in (("figure1.png", draw_threshold), ("weights.png", draw_weights)):
             figure = new_figure(3.8)
             draw(figure.add_subplot(), run)
@@ -66,7 +66,7 @@ def save(figure: Figure, path: Path) -> Path:
     return path
 
 
-def rate_of(run: Run) -> float:
+def run_rate(run: Run) -> float:
     """The noise rate that a run went by: told, else estimated, else the realised one, which clean labels show."""
     told = parse_method(run.spec["method"]).parameters.get("noise_rate")
     if isinstance(told, float):
@@ -77,26 +77,26 @@ def rate_of(run: Run) -> float:
 
 def draw_losses(axis: Axes, run: Run) -> None:
     """Histograms of the loss of right and wrong labels after training, by its logarithm."""
-    losses, wrong = _losses(run.samples), _wrong(run.samples)
+    losses, wrong = _sample_losses(run.samples), _wrong_labels(run.samples)
     _histograms(axis, np.clip(losses, LOSS_BINS[0], LOSS_BINS[-1]), wrong, LOSS_BINS)
     learned = (run.samples["predicted_label"] == run.samples["given_label"]).to_numpy()
-    _title(axis, f"Losses after training with {_method(run)}", f"learned: {_shares(learned, wrong)}")
+    _title(axis, f"Losses after training with {_method(run)}", f"learned: {_shares_text(learned, wrong)}")
     axis.set(xscale="log", xlabel="loss of a training sample; all below 1e-7 in the first bin")
 
 
 def draw_weights(axis: Axes, run: Run) -> None:
     """Histograms of the weights that one KL relaxation over the training set gives to right and wrong labels."""
-    solved, wrong = _relaxed(run, KL), _wrong(run.samples)
+    solved, wrong = _solve_relaxation(run, KL), _wrong_labels(run.samples)
     weights = solved.weights.numpy()
     _histograms(axis, weights, wrong, np.linspace(0.0, max(float(weights.max()), 1.0) * 1.02, 52))
-    note = f"forgotten (< {FADED}): {_shares(weights < FADED, wrong)}"
+    note = f"forgotten (< {FADED}): {_shares_text(weights < FADED, wrong)}"
     _title(axis, f"Weights after training with {_method(run)}", note)
     axis.set(xlabel="weight of a training sample (mean 1)", xlim=(0.0, None))
 
 
 def draw_threshold(axis: Axes, run: Run) -> None:
     """The paper's Figure 1 (fig:losses_cropped): histograms of -(L + rho) at alpha = 2, which forgets below 0."""
-    solved, losses, wrong = _relaxed(run, CHI2), _losses(run.samples), _wrong(run.samples)
+    solved, losses, wrong = _solve_relaxation(run, CHI2), _sample_losses(run.samples), _wrong_labels(run.samples)
     assert solved.rho is not None  # every divergence but KL has one
     scores = -(losses + float(solved.rho))
     low, high = min(float(scores.min()), 0.0), max(float(scores.max()), 1e-6)
@@ -104,7 +104,7 @@ def draw_threshold(axis: Axes, run: Run) -> None:
     axis.set(xlim=(low, high + 0.1 * (high - low)), ylim=(FEWEST, 3.0 * axis.get_ylim()[1]))  # room for the words
     axis.axvspan(low, 0.0, color="0.95", zorder=0)
     axis.axvline(0.0, color=QUIET, lw=1.2, ls="--")
-    _title(axis, f"Threshold after training with {_method(run)}", f"forgotten: {_shares(scores < 0.0, wrong)}")
+    _title(axis, f"Threshold after training with {_method(run)}", f"forgotten: {_shares_text(scores < 0.0, wrong)}")
     for text, side, place in (("forgotten", -6, "right"), ("kept", 6, "left")):
         axis.annotate(
             text, (0.0, 1.0), (side, -10), xycoords=("data", "axes fraction"), textcoords="offset points",
@@ -176,7 +176,7 @@ def _title(axis: Axes, text: str, note: str) -> None:
     axis.annotate(note, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points", color=QUIET)
 
 
-def _shares(chosen: NDArray[np.bool_], wrong: NDArray[np.bool_]) -> str:
+def _shares_text(chosen: NDArray[np.bool_], wrong: NDArray[np.bool_]) -> str:
     """Of the right and of the wrong labels, in words; a group that is empty is left out."""
     groups = (("right", ~wrong), ("wrong", wrong))
     return ", ".join(f"{100 * chosen[group].mean():.0f} % of {name} labels" for name, group in groups if group.any())
@@ -187,17 +187,17 @@ def _method(run: Run) -> str:
     return names.get(name := parse_method(run.spec["method"]).name, name)
 
 
-def _losses(samples: pd.DataFrame) -> NDArray[np.float64]:
+def _sample_losses(samples: pd.DataFrame) -> NDArray[np.float64]:
     return samples["loss"].to_numpy(dtype=np.float64)
 
 
-def _wrong(samples: pd.DataFrame) -> NDArray[np.bool_]:
+def _wrong_labels(samples: pd.DataFrame) -> NDArray[np.bool_]:
     wrong: NDArray[np.bool_] = (samples["given_label"] != samples["clean_label"]).to_numpy(dtype=bool)
     return wrong
 
 
-def _relaxed(run: Run, divergence: Divergence) -> Relaxed:
+def _solve_relaxation(run: Run, divergence: Divergence) -> Relaxed:
     """One relaxation over the scored training set; kappa is the run's own, or else the default of the loss."""
     kappa = parse_method(run.spec["method"]).parameters.get("kappa", AntidoteLoss(delta=0.0).kappa)
-    losses, delta = torch.from_numpy(_losses(run.samples)), delta_from_rate(rate_of(run), divergence)
+    losses, delta = torch.from_numpy(_sample_losses(run.samples)), delta_from_rate(run_rate(run), divergence)
     return relax(losses, delta, kappa=kappa, divergence=divergence)

@@ -45,12 +45,12 @@ def run_cell(cell: Cell, folder: Path) -> dict[str, Any] | None:
         return known
     place = folder / cell.name
     try:
-        found = _figures(cell, place)
+        found = _train_cell(cell, place)
     except Interrupted:
         return None
     except Exception as error:
         found = {"error": " ".join(f"{type(error).__name__}: {error}".split())}
-    record = {"method": cell.method, "trained": cell.trained, "noise": cell.noise, "seed": cell.seed, **found}
+    record = {"method": cell.method, "trained": cell.concrete_method, "noise": cell.noise, "seed": cell.seed, **found}
     if _lasts(record):
         place.mkdir(parents=True, exist_ok=True)
         write_sealed(place / RECORD, record)
@@ -67,7 +67,7 @@ def _lasts(record: Mapping[str, Any]) -> bool:
     return "error" not in record or record["error"].startswith(f"{RunFailed.__name__}:")
 
 
-def _figures(cell: Cell, place: Path) -> dict[str, Any]:
+def _train_cell(cell: Cell, place: Path) -> dict[str, Any]:
     options = dict(cell.options)
     run = train(
         cell.data, method=cell.method, noise=cell.noise, seed=cell.seed, out=place / "run", resume=True, **options

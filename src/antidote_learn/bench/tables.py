@@ -69,13 +69,13 @@ class Comparison:
         return next(row for row in self.rows if (row.method, row.noise) == (method, noise))
 
 
-def compared(cells: Sequence[Cell], records: Sequence[Record]) -> Comparison:
+def compare_records(cells: Sequence[Cell], records: Sequence[Record]) -> Comparison:
     """What the records say about the cells."""
     methods = tuple(dict.fromkeys(cell.method for cell in cells))
     noises = tuple(dict.fromkeys(cell.noise for cell in cells))
     seeds = tuple(dict.fromkeys(cell.seed for cell in cells))
     found = {(record["method"], record["noise"], record["seed"]): record for record in records}
-    rows = tuple(_row(method, noise, seeds, found) for method in methods for noise in noises)
+    rows = tuple(_grid_row(method, noise, seeds, found) for method in methods for noise in noises)
     missing = tuple(
         {"method": cell.method, "noise": cell.noise, "seed": cell.seed, "error": (record or {}).get("error")}
         for cell in cells
@@ -84,7 +84,7 @@ def compared(cells: Sequence[Cell], records: Sequence[Record]) -> Comparison:
     return Comparison(methods, noises, rows, missing, _protocol(cells, seeds, records))
 
 
-def _row(method: str, noise: str, seeds: Sequence[int], found: dict[Any, Record]) -> Row:
+def _grid_row(method: str, noise: str, seeds: Sequence[int], found: dict[Any, Record]) -> Row:
     known = {seed: found[method, noise, seed] for seed in seeds if "last" in found.get((method, noise, seed), {})}
     last, best = ({seed: record[key] for seed, record in known.items()} for key in ("last", "best"))
     seconds = statistics.fmean(record["seconds"] for record in known.values()) if known else None
@@ -130,8 +130,8 @@ def as_json(comparison: Comparison) -> str:
             "method": row.method,
             "noise": row.noise,
             "n": len(row.last),
-            "last": _spread(row.last),
-            "best": _spread(row.best),
+            "last": _mean_and_std(row.last),
+            "best": _mean_and_std(row.best),
             "seconds": row.seconds,
         }
         for row in comparison.rows
@@ -149,7 +149,7 @@ def as_csv(comparison: Comparison) -> str:
         marked = marks(comparison, noise)
         for method in comparison.methods:
             row = comparison.row(method, noise)
-            figures = [value for part in (row.last, row.best) for value in _spread(part).values()]
+            figures = [value for part in (row.last, row.best) for value in _mean_and_std(part).values()]
             writer.writerow([method, noise, len(row.last), *figures, row.seconds, marked[method]])
     return text.getvalue()
 
@@ -166,7 +166,7 @@ def as_markdown(comparison: Comparison) -> str:
             for noise in comparison.noises:
                 row = comparison.row(method, noise)
                 mark = chosen[noise][method] if marked else ""
-                cells.append(_wrapped(_text(figures(row), row.wanted, "±"), mark, wraps, " ="))
+                cells.append(_wrap_mark(_figure_text(figures(row), row.wanted, "±"), mark, wraps, " ="))
             lines.append(f"| {method} | " + " | ".join(cells) + " |")
         return lines
 
@@ -191,8 +191,8 @@ def as_latex(comparison: Comparison) -> str:
         cells = []
         for noise in comparison.noises:
             row = comparison.row(method, noise)
-            text = _text(row.last, row.wanted, r"$\pm$", absent="--")
-            cells.append(_wrapped(text, chosen[noise][method], wraps, r"$^=$"))
+            text = _figure_text(row.last, row.wanted, r"$\pm$", absent="--")
+            cells.append(_wrap_mark(text, chosen[noise][method], wraps, r"$^=$"))
         lines.append(" & ".join([_latex(method), *cells]) + r" \\")
     notes = [f"% {NOTE}.", f"% {protocol_line(comparison)}"]
     if comparison.missing:
@@ -222,24 +222,24 @@ def missing_line(comparison: Comparison) -> str:
 
 def cell_text(row: Row) -> str:
     """A row's figure for a person."""
-    return _text(row.last, row.wanted, "±")
+    return _figure_text(row.last, row.wanted, "±")
 
 
-def _text(values: dict[int, float], wanted: int, plus_minus: str, absent: str = "–") -> str:
+def _figure_text(values: dict[int, float], wanted: int, plus_minus: str, absent: str = "–") -> str:
     if not values:
         return absent
-    spread = _spread(values)
+    spread = _mean_and_std(values)
     text = f"{spread['mean']:.2f}" + ("" if spread["std"] is None else f" {plus_minus} {spread['std']:.2f}")
     return text if len(values) == wanted else f"{text} ({len(values)} of {wanted})"
 
 
-def _spread(values: dict[int, float]) -> dict[str, float | None]:
+def _mean_and_std(values: dict[int, float]) -> dict[str, float | None]:
     numbers = list(values.values())
     mean = statistics.fmean(numbers) if numbers else None
     return {"mean": mean, "std": statistics.stdev(numbers) if len(numbers) > 1 else None}
 
 
-def _wrapped(text: str, mark: str, wraps: dict[str, tuple[str, str]], equal: str) -> str:
+def _wrap_mark(text: str, mark: str, wraps: dict[str, tuple[str, str]], equal: str) -> str:
     kind = mark.split(" ")[0]
     before, after = wraps.get(kind, ("", ""))
     return f"{before}{text}{after}{equal if 'equal' in mark else ''}"

@@ -67,7 +67,7 @@ def train(
     delta: Annotated[float | None, typer.Option(help="Budget of forgetting, instead of a rate.")] = None,
     penalty: Annotated[float | None, typer.Option(help="Price of forgetting, instead of a rate.")] = None,
     *,
-    training: given.Training,
+    training: given.TrainingOptions,
     seed: Annotated[int, typer.Option(help="Seed of weights, order and augmentation.")] = 0,
     out: Annotated[Path | None, typer.Option(help="The run's folder (default: a name under runs).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
@@ -84,7 +84,7 @@ def train(
         asked: dict[str, Any] = {
             "method": method,
             "noise": noise,
-            "noise_rate": _rate(noise_rate),
+            "noise_rate": _parse_rate(noise_rate),
             "delta": delta,
             "penalty": penalty,
             "seed": seed,
@@ -163,7 +163,7 @@ def list_names(
         print_table(rows)
 
 
-def _rate(text: str) -> float | str:
+def _parse_rate(text: str) -> float | str:
     if text in ("auto", "injected"):
         return text
     try:

@@ -134,11 +134,11 @@ def _report(found: "Audit") -> None:
     if summary["flagged"]:
         typer.echo()
         say("The worst rows:")
-        _print(found.table[found.table["is_label_issue"]].head(WORST), _row)
+        _print_rows(found.table[found.table["is_label_issue"]].head(WORST), _row_text)
     if summary["pairs"]:
         typer.echo()
         say("The most frequent mistakes:")
-        _print(found.by_pair.head(PAIRS), _pair)
+        _print_rows(found.by_pair.head(PAIRS), _pair_text)
     typer.echo()
     say(f"Looked at: {summary['features']}.")
     if summary.get("advice"):
@@ -147,18 +147,18 @@ def _report(found: "Audit") -> None:
     say(f"to look at them, open in a browser: {Path(summary['out']) / 'review.html'}", err=True)
 
 
-def _print(table: Any, line: Any) -> None:
+def _print_rows(table: Any, line: Any) -> None:
     for row in table.to_dict("records"):
         say(f"  {line(row)}")
 
 
-def _row(row: dict[str, Any]) -> str:
+def _row_text(row: dict[str, Any]) -> str:
     name = f", {row['file']}" if "file" in row else ""
     reason = escape_text(row["reason"])
     reason = reason if len(reason) <= WIDTH else f"{reason[: WIDTH - 3]}..."
     return f"row {row['index']}{name}: labelled {row['given_label']}; {reason}"
 
 
-def _pair(row: dict[str, Any]) -> str:
+def _pair_text(row: dict[str, Any]) -> str:
     count = row["estimated_errors"]
     return f"{row['predicted_label']} labelled as {row['given_label']}: {count} row{'' if count == 1 else 's'}"

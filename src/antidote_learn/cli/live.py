@@ -15,7 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from antidote_learn.bench.layout import Cell
-from antidote_learn.bench.tables import Comparison, cell_text, compared, marks
+from antidote_learn.bench.tables import Comparison, cell_text, compare_records, marks
 from antidote_learn.cli.escaping import escape_text
 from antidote_learn.cli.flags import with_flags
 
@@ -71,7 +71,7 @@ class GridLines:
         if self._told and known:
             self._say(f"{len(known)} of {len(self._cells)} cells are done already")
 
-    def ended(self, record: dict[str, Any]) -> None:
+    def end_cell(self, record: dict[str, Any]) -> None:
         """A cell ended."""
         self._records.append(record)
         if self._told:
@@ -117,12 +117,12 @@ class GridTable(GridLines):
         super().begin(known)
         self._show()
 
-    def ended(self, record: dict[str, Any]) -> None:
+    def end_cell(self, record: dict[str, Any]) -> None:
         """A cell ended."""
-        super().ended(record)
+        super().end_cell(record)
         self._show()
 
     def _show(self) -> None:
         self._bar.update(self._task, completed=len(self._records))
         if self._records:
-            self._live.update(Group(table_of(compared(self._cells, self._records)), self._bar))
+            self._live.update(Group(table_of(compare_records(self._cells, self._records)), self._bar))

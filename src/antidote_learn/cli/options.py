@@ -43,7 +43,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes."
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingOptions:
     """The options that every command has which trains as `train` does: arguments of it, by the same names."""
 
     labels: Labels = None
@@ -80,21 +80,21 @@ class Training:
         return {name: value for name, value in values.items() if value not in (None, ())}
 
     @property
-    def changed(self) -> set[str]:
+    def own_options(self) -> set[str]:
         """The options that are not at their default."""
         return {field.name for field in fields(self) if getattr(self, field.name) != field.default}
 
 
 def take_training(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options of `Training`, one by one, in the place of its parameter ``training``."""
-    shared = [inspect.Parameter(f.name, KEYWORD, default=f.default, annotation=f.type) for f in fields(Training)]
+    shared = [inspect.Parameter(f.name, KEYWORD, default=f.default, annotation=f.type) for f in fields(TrainingOptions)]
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
         parameters += shared if parameter.name == "training" else [parameter.replace(kind=KEYWORD)]
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        training = Training(**{parameter.name: given.pop(parameter.name) for parameter in shared})
+        training = TrainingOptions(**{parameter.name: given.pop(parameter.name) for parameter in shared})
         command(**given, training=training)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

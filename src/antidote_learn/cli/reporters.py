@@ -19,7 +19,7 @@ def reporter_for(*, quiet: bool) -> Reporter:
     return Bars() if sys.stderr.isatty() else Lines()
 
 
-def described(record: Mapping[str, Any]) -> str:
+def epoch_text(record: Mapping[str, Any]) -> str:
     """The figures of an epoch in words."""
     words = [f"loss {record['loss']:.4f}"]
     if "top1" in record:
@@ -73,7 +73,7 @@ class Lines:
         self._told = now = time.monotonic()
         spent = (now - self._start) / (record["epoch"] - self._first)
         left = _time(spent * (self._epochs - record["epoch"]))
-        self._say(f"{self._name}: epoch {record['epoch']}/{self._epochs}, {described(record)}, {left} left")
+        self._say(f"{self._name}: epoch {record['epoch']}/{self._epochs}, {epoch_text(record)}, {left} left")
 
     def close(self) -> None:
         """Nothing."""
@@ -127,7 +127,7 @@ class Bars:
     def epoch(self, record: Mapping[str, Any]) -> None:
         """Moves the outer bar."""
         self._bars.update(self._whole, completed=record["epoch"])
-        self._figures.plain = described(record)
+        self._figures.plain = epoch_text(record)
         self._began = time.monotonic()
 
     def close(self) -> None:
