@@ -1,4 +1,4 @@
-"""`apply_decisions`: a data set as the review of its audit corrects it, with a log of every change."""
+"""`apply_decisions` writes a data set with the labels that its reviewers chose, and logs every change."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def apply_decisions(
     change nothing. `undo_decisions` takes back what was done in place.
 
     Args:
-        decisions: What the review page exports, a file or a table.
+        decisions: The file that the review page exports, or its table.
         data: The file or folder that was audited.
         label: The label column of a table.
-        out: Where the corrected data set goes, of the same kind; by default beside the data, with ``-corrected`` in
-            its name. Neither it nor its log may exist.
-        in_place: Change the data themselves. The decisions must say of which data they are (``data_hash``).
+        out: The path of the corrected data set, of the same kind; by default it lies beside the data, with
+            ``-corrected`` in its name. Neither it nor its log may exist.
+        in_place: Change the data themselves. The decisions must name their data by digest (``data_hash``).
 
     Raises:
         FileNotFoundError: A file is missing.
@@ -61,7 +61,7 @@ def apply_decisions(
     given, source = read_decisions(decisions), Path(data).expanduser()
     settle_leftovers(log_of(source.resolve()))
     if in_place:
-        source = source.resolve()  # a link stays one
+        source = source.resolve()  # a link to the data stays a link
     suffix = _suffix(source, label)
     if in_place:
         if out is not None:
@@ -106,12 +106,12 @@ def _write_folder(given: pd.DataFrame, source: Path, suffix: str, label: str | N
     with working_room(target) as room:
         copy_images(images, moves, source, room.path / "copy")
         (room.path / "copy" / LOG).write_bytes(log_text(file_changes(found.changes, moves)))
-        os.replace(room.path / "copy", target)  # over an empty folder at most
+        os.replace(room.path / "copy", target)  # the target is absent or an empty folder
     return outcome(found, target, target / LOG)
 
 
 def _suffix(source: Path, label: str | None) -> str:
-    """How the name of a file ends; empty for a folder."""
+    """Returns the ending of a file's name, or "" for a folder."""
     ends = [""] if source.is_dir() else [suffix for suffix in EDITORS if source.name.lower().endswith(suffix)]
     if not ends:
         raise ValueError(f"decisions can be applied to {ACCEPTED}; received {str(source)!r}")
@@ -121,19 +121,19 @@ def _suffix(source: Path, label: str | None) -> str:
 
 
 def _default_target(source: Path, suffix: str) -> Path:
-    """Where the corrected data set goes by default."""
+    """Returns the path beside the data that the corrected data set gets by default."""
     stem = source.name[: len(source.name) - len(suffix)] or source.resolve().name
     return source.with_name(f"{stem}{CORRECTED}{source.name[len(stem) :]}")
 
 
 def _check_free(path: Path) -> None:
-    """ValueError where something is already, be it a link that leads nowhere."""
+    """Raises a ValueError if the path exists, even as a broken link."""
     if os.path.lexists(path):
         raise ValueError(f"{path} exists already: choose another `out`")
 
 
 def _is_begun(log: Path, lines: bytes) -> bool:
-    """Whether a killed process has written this very log; ValueError for another one, which is not written over."""
+    """Tells whether a killed process has written this very log; any other log is a ValueError."""
     if not os.path.lexists(log):
         return False
     if read_log(log) != lines:

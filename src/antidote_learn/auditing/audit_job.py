@@ -1,4 +1,4 @@
-"""What an audit does in its folder: the noise rate, three robust trainings, neighbours, scores, tables."""
+"""The work of an audit in its folder: it estimates the noise rate, trains networks, scores rows and writes tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from antidote_learn.training.progress import Reporter
 
 @dataclass(frozen=True)
 class AuditSpec:
-    """All that determines the numbers of an audit."""
+    """The settings that determine the numbers of an audit."""
 
     data: str
     data_hash: str
@@ -59,16 +59,16 @@ class AuditJob:
     """An audit to carry out.
 
     Attributes:
-        spec: What determines it.
+        spec: The settings that determine its numbers.
         given: The data as they were given.
-        data: The same as the networks read them; of what is to be embedded, the same as it was given.
-        embeddable: What is embedded first; None where nothing is.
-        names: Of the classes, in the user's own type.
+        data: The data as the networks read them; inputs that are still to be embedded are as they were given.
+        embeddable: The images or texts to embed first; None if there are none.
+        names: The class names, in the user's own type.
         inputs: The samples as they were given, in the order of the rows.
-        settings: Of the networks.
-        about: For the summary.
-        cut: Which rows to flag.
-        reporter: Who is told.
+        settings: The settings of the networks.
+        about: Entries of the summary that are known before the audit.
+        cut: The limits on flagged rows, ``max_flagged`` and ``fdr``.
+        reporter: The listener to the progress.
     """
 
     spec: AuditSpec
@@ -84,7 +84,7 @@ class AuditJob:
 
 
 def run_audit(engine: Engine, job: AuditJob, folder: Path) -> Audit:
-    """The audit, from wherever the folder says that it stands."""
+    """Carries out the audit, starting from the checkpoints in the folder."""
     reporter = job.reporter
     for note in job.given.notes:
         reporter.note(note)
@@ -114,7 +114,7 @@ def run_audit(engine: Engine, job: AuditJob, folder: Path) -> Audit:
 
 
 def _embed_inputs(job: AuditJob, folder: Path) -> Prepared:
-    """The data as the networks read them."""
+    """Returns the data as the networks read them, embedded if they must be."""
     if job.embeddable is None:
         return job.data
     tell = _progress_teller(job.reporter, f"embeddings by {job.embeddable.encoder.name}")
@@ -122,7 +122,7 @@ def _embed_inputs(job: AuditJob, folder: Path) -> Prepared:
 
 
 def _extra_columns(job: AuditJob) -> dict[str, Any]:
-    """Further columns of the table."""
+    """Returns the further columns of the table: image files, clean labels."""
     extra: dict[str, Any] = {"file": list(job.inputs.names)} if isinstance(job.inputs, ImageFiles) else {}
     if job.data.clean_labels is not None:
         extra["clean_label"] = names_array(job.names)[job.data.clean_labels]
@@ -130,7 +130,7 @@ def _extra_columns(job: AuditJob) -> dict[str, Any]:
 
 
 def _progress_teller(reporter: Reporter, name: str) -> Callable[[int, int], None]:
-    """Progress of what is no training, and where it can be stopped."""
+    """Returns a function that reports progress outside of trainings and stops the audit after Ctrl-C."""
     reporter.stage(name, epochs=1, done=0)
 
     def tell(done: int, total: int) -> None:

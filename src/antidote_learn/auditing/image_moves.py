@@ -1,4 +1,4 @@
-"""A folder of images by class with some of them in other folders: which goes where, and a copy."""
+"""Moves of images between class folders: which image goes where, and a copy of the folder."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from antidote_learn.auditing.decisions import Change, Decisions, match_decisions
 from antidote_learn.data.folders import read_folder
 from antidote_learn.data.tabular import about
 
-DROPPED = ".dropped"  # where images go that are dropped in place; hidden folders are no classes
+DROPPED = ".dropped"  # the folder of images that are dropped in place; hidden folders are no classes
 
 
 @dataclass(frozen=True)
 class Moves:
-    """Which image goes where, below ``root``.
+    """The images' new places below ``root``.
 
     Attributes:
         root: The folder of the class folders.
-        names: (N,) as they are.
-        new: New names, by row; None for an image that is left out. Rows that are not in it stay.
+        names: (N,) names of the files as they are.
+        new: The new names by row; None for an image that is left out. Other rows keep their names.
     """
 
     root: Path
@@ -35,7 +35,7 @@ class Moves:
 
 
 def review_of_folder(given: pd.DataFrame, source: Path) -> tuple[Arrays, Decisions]:
-    """The images, and which of them are to change; ValueError where the decisions do not fit."""
+    """Reads the images and matches the decisions with them; decisions that do not fit are a ValueError."""
     images = read_folder(source)
     assert isinstance(images.inputs, ImageFiles)
     labels = [images.classes[k] for k in images.labels]
@@ -44,13 +44,13 @@ def review_of_folder(given: pd.DataFrame, source: Path) -> tuple[Arrays, Decisio
 
 
 def file_changes(changes: Sequence[Change], moves: Moves) -> list[dict[str, Any]]:
-    """The changes with the names of their files, for the log."""
+    """Returns the changes with the names of their files, for the log."""
     names = [{"file": moves.names[change.index], "new_file": moves.new.get(change.index)} for change in changes]
     return [asdict(change) | files for change, files in zip(changes, names, strict=True)]
 
 
 def plan_moves(images: Arrays, changes: Sequence[Change], *, in_place: bool) -> Moves:
-    """New names, none of which is taken, and none of which leads out of the folder; ValueError where one would."""
+    """Plans new names that are free; a name that would lead out of the folder is a ValueError."""
     files = images.inputs
     assert isinstance(files, ImageFiles)
     taken = {name.casefold() for name in files.names}
@@ -68,12 +68,12 @@ def plan_moves(images: Arrays, changes: Sequence[Change], *, in_place: bool) -> 
 
 
 def is_dropped(name: str) -> bool:
-    """Whether that is where dropped images go."""
+    """Tells whether a file lies in the folder of dropped images."""
     return name.startswith(f"{DROPPED}/")
 
 
 def check_inside(root: Path, name: str, *, linked: bool) -> None:
-    """ValueError for a name that leads out of the folder; ``linked``: through a link, too."""
+    """Raises a ValueError for a name that leads out of the folder, with ``linked`` also by a link."""
     parts = PurePosixPath(name).parts
     out = PurePosixPath(name).is_absolute() or ".." in parts
     if out or (linked and not (root / name).resolve().is_relative_to(root.resolve())):
@@ -81,7 +81,7 @@ def check_inside(root: Path, name: str, *, linked: bool) -> None:
 
 
 def _free_name(wanted: PurePosixPath, old: str, taken: set[str], root: Path | None) -> str:
-    """The wanted name, or one like it that no other image has."""
+    """Returns the wanted name, or one like it that no other image has."""
     name, number = wanted, 1
     while name.as_posix().casefold() in taken or (root is not None and os.path.lexists(root / name)):
         name = wanted.with_name(f"{wanted.stem}-{old}{'' if number == 1 else f'-{number}'}{wanted.suffix}")
@@ -91,7 +91,7 @@ def _free_name(wanted: PurePosixPath, old: str, taken: set[str], root: Path | No
 
 
 def copy_images(images: Arrays, moves: Moves, source: Path, target: Path) -> None:
-    """A copy of the images under their new names, and of the test part's as they are."""
+    """Copies the images under their new names, and the images of the test part as they are."""
     below = target / moves.root.relative_to(source)
     for row, old in enumerate(moves.names):
         new = moves.new.get(row, old)

@@ -1,4 +1,4 @@
-"""The table of an audit, one row for each sample with its reason, and summaries by class and by pair of classes."""
+"""The table of an audit, which gives a reason for each sample, and summaries by class and by pair of classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from antidote_learn.auditing.scores import LabelScores
 
-NAMED = 3  # rows that a reason names
+NAMED = 3  # the most rows that a reason names, so that it stays a sentence
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -20,15 +20,15 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class AuditRows:
-    """What is known of the rows beside their scores.
+    """The rows of an audit, without their scores.
 
     Attributes:
-        labels: (N,) given.
-        classes: K names.
-        index: (N,) positions in the source.
-        around: (N, m) the nearest rows, or None.
+        labels: (N,) given labels.
+        classes: The names of the K classes.
+        index: (N,) positions of the rows in the source.
+        around: (N, m) nearest rows, or None.
         same: (N,) a number that identical rows share, or None.
-        extra: Further columns of the table, (N,) each.
+        extra: The further columns (N,) of the table.
     """
 
     labels: Integers
@@ -40,7 +40,7 @@ class AuditRows:
 
 
 def issues_table(rows: AuditRows, scores: LabelScores, flags: Flags) -> pd.DataFrame:
-    """Every row, the worst first."""
+    """Returns the table of every row, the worst first."""
     names = names_array(rows.classes)
     order = np.argsort(scores.log_odds, kind="stable")
     table = pd.DataFrame(
@@ -59,13 +59,13 @@ def issues_table(rows: AuditRows, scores: LabelScores, flags: Flags) -> pd.DataF
 
 
 def names_array(classes: tuple[Any, ...]) -> NDArray[Any]:
-    """Class names for indexing, of their own type."""
+    """Returns the class names as an array of their own type, for indexing."""
     kinds = {type(name) for name in classes}
     return np.array(classes, dtype=None if len(kinds) == 1 and kinds <= {int, bool} else object)
 
 
 def reasons(rows: AuditRows, scores: LabelScores) -> list[str]:
-    """(N,) why each row is where it is, in words."""
+    """Returns a sentence (N,) that says why each row has its place."""
     predicted, quality, labels = scores.likeliest_class, scores.quality, rows.labels
     best = scores.posterior.probs[:, 0]
     twins = _twins(rows)
@@ -85,12 +85,12 @@ def reasons(rows: AuditRows, scores: LabelScores) -> list[str]:
 
 
 def _percent(share: float) -> str:
-    """Nothing is sure."""
+    """Returns a share as text; none is shown as 0 % or 100 %, as nothing is sure."""
     return "<1%" if share < 0.005 else ">99%" if share >= 0.995 else f"{share:.0%}"
 
 
 def _twins(rows: AuditRows) -> dict[int, str]:
-    """By row, what identical rows with other labels say."""
+    """Returns by row a clause about identical rows with other labels."""
     if rows.same is None:
         return {}
     found: dict[int, str] = {}
@@ -106,7 +106,7 @@ def _twins(rows: AuditRows) -> dict[int, str]:
 
 
 def class_summary(rows: AuditRows, scores: LabelScores) -> pd.DataFrame:
-    """For each class: rows given it, how many of them are believed wrong, and rows that should have it."""
+    """Returns for each class the rows given it, how many of them are believed wrong, and how many should have it."""
     count, wrong = len(rows.classes), scores.quality < 0.5
     given = np.bincount(rows.labels, minlength=count)
     errors = np.bincount(rows.labels[wrong], minlength=count)
@@ -122,7 +122,7 @@ def class_summary(rows: AuditRows, scores: LabelScores) -> pd.DataFrame:
 
 
 def pair_summary(rows: AuditRows, scores: LabelScores) -> pd.DataFrame:
-    """Pairs of classes that are mistaken for one another, the most frequent first.
+    """Returns the pairs of classes that are mistaken for one another, the most frequent first.
 
     ``transition`` is T[predicted, given] = P(given | true), as the surest rows show it.
     """

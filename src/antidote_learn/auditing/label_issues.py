@@ -1,4 +1,4 @@
-"""`find_label_issues`: the audit of somebody who has held-out probabilities or features already."""
+"""`find_label_issues` finds wrong labels for users who have held-out probabilities or features already."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from antidote_learn.core.beliefs import Beliefs, blocks
 from antidote_learn.data.labels import as_numpy, class_names, label_words, listed, numbered
 from antidote_learn.data.tabular import as_inputs
 
-SUM_TOLERANCE = 1e-2
-MOST = np.iinfo(np.int32).max  # classes: their numbers are kept as int32
-MANY = 1000  # classes, from which on those that no row has are left out
+SUM_TOLERANCE = 1e-2  # how far the sum of a row of probabilities may lie from 1, so that rounded ones pass
+MOST = np.iinfo(np.int32).max  # the most classes, as their numbers are kept as int32
+MANY = 1000  # the number of classes above which classes without rows are left out, to save memory
 
 Integers = NDArray[np.int64]
 
@@ -32,7 +32,7 @@ def find_label_issues(
     max_flagged: int | None = None,
     fdr: float | None = None,
 ) -> pd.DataFrame:
-    """Which labels are wrong, from held-out probabilities, from features, or (best) from both.
+    """Finds which labels are wrong, from held-out probabilities, from features, or (best) from both.
 
     Args:
         labels: (N,) given labels: integers 0 ... K - 1, or names, which stand for the columns of ``pred_probs`` in
@@ -48,7 +48,7 @@ def find_label_issues(
         ``given_label``, ``predicted_label``, ``predicted_probability``, ``reason``.
 
     Raises:
-        ValueError: Where an argument is not what it should be; says how to fix it.
+        ValueError: An argument is not what it should be; the message says how to fix it.
 
     Example:
         >>> labels = ["cat"] * 50 + ["dog"] * 50
@@ -75,7 +75,7 @@ def issues_of(
     max_flagged: int | None,
     fdr: float | None,
 ) -> pd.DataFrame:
-    """The table of every row, from what is said of them and, where they are given, their neighbours in features."""
+    """Returns the table of every row, from predictions and, if there are features, from neighbours in them."""
     check_cut(max_flagged, fdr)
     around = same = None
     if features is not None:
@@ -88,12 +88,12 @@ def issues_of(
 
 
 def number_labels(labels: Any, count: int | None) -> tuple[Integers, Sequence[Any]]:
-    """Labels as numbers, and their classes; ``count`` is that of the classes, where it is known."""
+    """Returns labels as numbers, and their classes; ``count`` is the number of classes, if it is known."""
     return _number_by_columns(labels, None if count is None else np.empty((0, count)))
 
 
 def _drop_empty_classes(given: Integers, classes: Sequence[Any]) -> tuple[Integers, tuple[Any, ...]]:
-    """Without the classes that no row has: nothing speaks for them, and there may be a million."""
+    """Leaves out the classes that no row has: nothing speaks for them, and there may be a million."""
     found, positions = np.unique(given, return_inverse=True)
     if len(found) < 2:
         raise ValueError(f"all labels are {classes[found[0]]!r}; at least two classes are needed")
@@ -106,7 +106,7 @@ def _drop_empty_classes(given: Integers, classes: Sequence[Any]) -> tuple[Intege
 
 
 def _number_by_columns(labels: Any, pred_probs: Any) -> tuple[Integers, Sequence[Any]]:
-    """Labels as numbers, and the classes that these stand for, in the user's own type."""
+    """Returns labels as column numbers, and the classes of the columns in the user's own type."""
     values = as_numpy(labels)
     if np.ndim(values) != 1 or not len(values):
         raise ValueError(f"labels must be a non-empty list (N,), one label a row; received shape {np.shape(values)}")
@@ -140,7 +140,7 @@ def _number_by_columns(labels: Any, pred_probs: Any) -> tuple[Integers, Sequence
 
 
 def _read_probabilities(pred_probs: Any, labels: Integers, count: int) -> Beliefs:
-    """The probabilities as beliefs, read and checked a block at a time."""
+    """Reads and checks the probabilities a block at a time, and returns them as beliefs."""
     table: Any = pred_probs.to_numpy() if isinstance(pred_probs, pd.DataFrame) else as_numpy(pred_probs)
     table = table if isinstance(table, np.ndarray) else np.asarray(table)
     if table.shape != (len(labels), count) or table.dtype.kind not in "fiu":
@@ -163,7 +163,7 @@ def _read_probabilities(pred_probs: Any, labels: Integers, count: int) -> Belief
 
 
 def _read_features(features: Any, count: int) -> NDArray[np.float32]:
-    """(N, D) float32."""
+    """Checks the features and returns them as (N, D) float32."""
     values = features.to_numpy() if isinstance(features, pd.DataFrame) else features
     numbers = as_inputs(values, "features")
     if not isinstance(numbers, np.ndarray) or numbers.ndim != 2 or len(numbers) != count or count < 2:

@@ -1,4 +1,4 @@
-"""What the review page shows of a sample: its picture, its text, its values."""
+"""The samples on the review page: pictures, texts and values."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ import pandas as pd
 from antidote_learn._types import ImageFiles, Inputs
 from antidote_learn.data.thumbnails import file_thumbnail, pixels_thumbnail
 
-PICTURES = 2000  # rows with a picture
-PICTURE_BYTES = 25 * 10**6 * 3 // 4 // PICTURES  # of each: together 25 MB in base64
-COLUMNS = 12  # of a table or of features, that are shown
-CELL = 400  # characters of a value
-TEXT = 20 * 10**6  # characters of all values
+PICTURES = 2000  # the most samples with a picture, which bounds the size of the page
+PICTURE_BYTES = 25 * 10**6 * 3 // 4 // PICTURES  # the most bytes of a picture: together they are 25 MB in base64
+COLUMNS = 12  # the most columns of a table or of features that fit on the page
+CELL = 400  # the most characters of a value, a paragraph
+TEXT = 20 * 10**6  # the most characters of all values together, about as large as the pictures may be
 
 
 @dataclass(frozen=True)
 class PageSamples:
-    """The samples in the order in which they are listed; what there is not, or not any more, is left out at the end.
+    """The samples in the order of the list; beyond the limits of the page, lists end early.
 
     Attributes:
-        columns: Names of the values.
+        columns: The names of the values.
         cells: The values of each sample.
-        pictures: WebP in base64; empty where a file cannot be read.
-        names: Of image files.
-        more: How many columns are not shown.
+        pictures: WebP pictures in base64; empty if a file cannot be read.
+        names: The names of image files.
+        more: The number of columns that are not shown.
     """
 
     columns: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class PageSamples:
 
 
 def collect_samples(inputs: Inputs | None, rows: Sequence[int]) -> PageSamples:
-    """Of the samples at ``rows``, the worst first."""
+    """Collects the samples at ``rows``, the worst first."""
     if inputs is None:
         return PageSamples()
     if isinstance(inputs, ImageFiles):
@@ -58,7 +58,7 @@ def collect_samples(inputs: Inputs | None, rows: Sequence[int]) -> PageSamples:
 
 
 def _sample_values(frame: pd.DataFrame) -> list[list[str]]:
-    """The values as text, until there is too much of it."""
+    """Returns the values as text, up to the limit of the page."""
     found: list[list[str]] = []
     left = TEXT
     for values in zip(*(frame[name].tolist() for name in frame.columns), strict=True):

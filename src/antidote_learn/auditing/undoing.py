@@ -1,4 +1,4 @@
-"""`undo_decisions`: data that were changed in place, as they were before."""
+"""`undo_decisions` restores data that decisions changed in place."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from antidote_learn.training.checkpoint import digest, write_bytes
 
 @dataclass(frozen=True)
 class Undone:
-    """An application taken back.
+    """The outcome of `undo_decisions`.
 
     Attributes:
         data: The file or folder, as it was before.
-        log: Where that is noted, too.
-        relabelled: How many labels are again what they were.
-        dropped: How many rows are back.
+        log: The log, which notes the undoing, too.
+        relabelled: The number of labels that are again what they were.
+        dropped: The number of rows that are back.
         already: Whether there was nothing left to undo.
     """
 
@@ -33,16 +33,16 @@ class Undone:
 
 
 def undo_decisions(log: str | Path) -> Undone:
-    r"""Takes back the latest application of decisions in place, to the byte; called again, the one before.
+    r"""Takes back the latest application of decisions in place, to the byte; a second call takes back the one before.
 
     A call that was interrupted is finished by the next one.
 
     Args:
-        log: What `apply_decisions` wrote: ``FILE.changes.jsonl`` beside a file, ``changes.jsonl`` in a folder.
+        log: The log of `apply_decisions`: ``FILE.changes.jsonl`` beside a file, ``changes.jsonl`` in a folder.
 
     Raises:
         FileNotFoundError: There is no such log, or no data beside it.
-        ValueError: The data were changed since, or what was removed is not there any more; nothing was changed.
+        ValueError: The data were changed since, or dropped rows are lost; nothing was changed.
 
     Example:
         >>> import tempfile
@@ -79,7 +79,7 @@ def undo_decisions(log: str | Path) -> Undone:
 
 
 def _file_plan(latest: Application, data: Path, room: Path) -> ChangePlan:
-    """The backup takes the place of the file."""
+    """Plans to put the backup in the place of the file."""
     check_inside(data.parent, latest.backup, linked=True)
     backup = data.with_name(latest.backup or "?")
     if backup.is_symlink() or not backup.is_file() or digest(backup) != latest.data_hash:
@@ -89,7 +89,7 @@ def _file_plan(latest: Application, data: Path, room: Path) -> ChangePlan:
 
 
 def _folder_plan(latest: Application, data: Path, room: Path) -> ChangePlan:
-    """Every file goes back to where it was."""
+    """Plans to move every file back to where it was."""
     root, hashes = image_hashes(data)
     back = {str(change.get("new_file")): str(change.get("file")) for change in latest.changes}
     for name in (*back, *back.values()):

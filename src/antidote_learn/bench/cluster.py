@@ -1,4 +1,4 @@
-"""A grid over a Ray cluster: the same cells, on as many machines as there are (extra ``ray``)."""
+"""Grids on a Ray cluster: the same cells on many machines (extra ``ray``)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from antidote_learn.training.interrupts import Interrupted
 
 
 def ray_engine(jobs: int | None = None) -> Engine:
-    """An engine that hands every cell to a Ray cluster: the one that RAY_ADDRESS names, else one on this machine.
+    """Returns an engine that runs cells on the Ray cluster that RAY_ADDRESS names, else on one on this machine.
 
-    The grid's folder must be one that all machines see, as cells are continued from it; records come back to the
-    caller. A cell asks for as many cores as this machine's divided by ``jobs``, one without it.
+    All machines must see the grid's folder, as cells are continued from it; records come back to the caller. A cell
+    takes this machine's number of cores divided by ``jobs``, or one core without ``jobs``.
 
     Raises:
-        ValueError: If Ray is not installed.
+        ValueError: Ray is not installed.
     """
     try:
         import ray

@@ -1,4 +1,4 @@
-"""`antidote compare`: a grid of methods, noises and seeds, and its table."""
+"""`antidote compare` runs a grid of methods, noises and seeds, and prints its table."""
 
 import re
 import sys
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("table", "markdown", "csv", "json", "latex")
 ENGINES = ("local", "ray")
-NAMED = ("text_features", "augment", "strict")  # at their default, too: names of cells have always had them
+NAMED = ("text_features", "augment", "strict")  # options that name a cell even at their default: old grids go on
 
 
 @given.take_training
@@ -27,16 +27,18 @@ def compare(
     data: given.Data,
     methods: Annotated[str, typer.Option(help="Methods and losses, separated by commas.")],
     noise: Annotated[str, typer.Option(help="Noises, separated by commas.")] = "none",
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds: 0, 1, ...")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds: 0, 1, ...")] = 3,
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time (default: one for each core).")] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray for a Ray cluster.")] = "local",
+    engine: Annotated[str, typer.Option(help="Engine: local, or ray for a Ray cluster.")] = "local",
     out: Annotated[Path | None, typer.Option(help="The grid's folder (default: a name under grids).")] = None,
-    output: Annotated[str, typer.Option("--format", help="table, markdown, csv, json or latex.")] = "table",
+    output: Annotated[
+        str, typer.Option("--format", help="Form of the table: table, markdown, csv, json or latex.")
+    ] = "table",
     *,
     training: given.TrainingOptions,
     quiet: given.Quiet = False,
 ) -> None:
-    """Compare methods under one protocol; a grid that was stopped goes on where it was."""
+    """Compare methods under one protocol; the same command continues a grid that was stopped."""
     with failures(again="go on with the same command"):
         for value, accepted, what in ((output, FORMATS, "--format"), (engine, ENGINES, "--engine")):
             if value not in accepted:
@@ -65,19 +67,19 @@ def compare(
 
 
 def cell_options(training: given.TrainingOptions) -> dict[str, Any]:
-    """What every run of a grid is asked for; a cell is named by it, so that what is at its default is left out."""
+    """Returns the options of every run of a grid; they name its cells, so that defaults are left out."""
     wanted = {*training.own_options, *NAMED}
     chosen = {name: value for name, value in training.arguments.items() if name in wanted}
     return {name: str(value) if isinstance(value, Path) else value for name, value in chosen.items()}
 
 
 def split_list(text: str) -> list[str]:
-    """The parts of a list with commas; brackets protect what is in them."""
+    """Returns the parts of a list with commas; commas in brackets do not split."""
     return [part.strip() for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
 
 
 def _make_comparison(cells: "Sequence[Cell]", folder: Path, engine: str, jobs: int | None, quiet: bool) -> "Comparison":
-    """The grid, made as far as it is missing; stopped by the user, what there is of it is printed first."""
+    """Runs the missing cells and compares all; if the user stops it, the table so far is printed first."""
     from antidote_learn.bench.cluster import ray_engine
     from antidote_learn.bench.grid import check_cells, default_jobs, known_records, local_engine, run_grid
     from antidote_learn.bench.tables import compare_records

@@ -1,4 +1,4 @@
-"""What can be chosen by name."""
+"""`antidote list` shows methods, data, models and more that users choose by name."""
 
 import math
 import sys
@@ -23,7 +23,7 @@ _FORMULAS = {
 def _divergence_rows() -> list[Row]:
     from antidote_learn.core.divergences import DIVERGENCES, alpha
 
-    named = [*DIVERGENCES.items(), ("alpha:A", alpha(1.5))]  # any A > 1 behaves like 1.5 in what is listed
+    named = [*DIVERGENCES.items(), ("alpha:A", alpha(1.5))]  # the listed columns are the same for any A > 1
     return [
         {
             "name": name,
@@ -51,7 +51,7 @@ def _loss_rows() -> list[Row]:
 
 
 def preset_losses(data: str) -> list[Row]:
-    """The rows of the paper's tables on a data set, with what they stand in for where nothing is published."""
+    """Returns the rows of the paper's tables on a data set, with the cases they stand in for."""
     from antidote_learn.data.sources import DATA
     from antidote_learn.presets import cases, cases_on, row_names
 
@@ -73,7 +73,7 @@ def preset_losses(data: str) -> list[Row]:
 
 
 def _stand_ins(case: "Case", here: "list[Case]", data: str) -> str:
-    """What a run may take the case for without anything published that says so."""
+    """Names the data and noises that a run takes the case for though nothing is published about them."""
     from antidote_learn.presets import base_data, for_other_noise
 
     foreign = [] if case.data == base_data(data) else [f"{data} (published for {case.data})"]
@@ -141,7 +141,7 @@ LISTS: dict[str, Callable[[], list[Row]]] = {
 
 
 def print_table(rows: list[Row]) -> None:
-    """On stdout; a row is one line where it is not a terminal, which alone has a width."""
+    """Prints rows as a table on stdout; only a terminal has a width, elsewhere a row is one line."""
     from rich.console import Console
     from rich.table import Table
 
