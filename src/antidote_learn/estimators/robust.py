@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from antidote_learn.auditing.scores import Scores
+from antidote_learn.auditing.scores import LabelScores
 from antidote_learn.core.budgets import delta_from_rate
 from antidote_learn.core.rates import doubt, rate_of_probabilities, too_few
 from antidote_learn.core.relaxation import relax
@@ -215,7 +215,7 @@ def _rate(probs: Floats, labels: Integers) -> tuple[float, str]:
     return rate, "" if estimate.identifiable else doubt(estimate, probs.shape[1])
 
 
-def reweighed(scores: Scores, labels: Integers, measure: Floats, rate: float) -> Floats:
+def reweighed(scores: LabelScores, labels: Integers, measure: Floats, rate: float) -> Floats:
     """(N,) weights with the sum of ``measure``: the relaxation over -log R_i(y_i), each given class with its mass."""
     losses = torch.from_numpy(np.logaddexp(0.0, -scores.log_odds))
     relaxed = relax(
