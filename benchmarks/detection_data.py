@@ -12,10 +12,10 @@ import torch
 from text import table as sections
 
 from antidote_learn import inject
-from antidote_learn.data.opening import open_data
+from antidote_learn.data.builtin import load_named
+from antidote_learn.data.load import open_data
 from antidote_learn.data.pictures import embedded_images
 from antidote_learn.data.sentences import embedded
-from antidote_learn.data.sources import load_named
 
 NOISES = (
     "symmetric:0.1", "symmetric:0.2", "symmetric:0.4", "symmetric:0.6", "symmetric:0.8", "pair:0.2", "pair:0.4",

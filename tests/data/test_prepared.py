@@ -15,7 +15,7 @@ from antidote_learn._types import Arrays, ImageFiles
 from antidote_learn.data import prepared as module
 from antidote_learn.data.augment import RECIPES, Augmentation
 from antidote_learn.data.encoding import DenseRows, FileRows, encoding_from_state
-from antidote_learn.data.folders import decode
+from antidote_learn.data.image_folders import decode
 from antidote_learn.data.loaders import preparation_of
 from antidote_learn.data.noise import inject
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take

@@ -16,9 +16,9 @@ from PIL import Image
 from pyarrow import parquet
 
 from antidote_learn.data import safety, tabular
-from antidote_learn.data.folders import read_folder
-from antidote_learn.data.listed import read_listed
-from antidote_learn.data.opening import check_out, open_data, open_inputs
+from antidote_learn.data.image_folders import read_folder
+from antidote_learn.data.image_tables import read_listed
+from antidote_learn.data.load import check_out, open_data, open_inputs
 from antidote_learn.data.prepared import prepare
 from antidote_learn.data.tabular import read_npz, read_table
 

@@ -18,8 +18,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 from antidote_learn import RobustClassifier, delta_from_rate, estimate_noise_rate
-from antidote_learn.estimators.labels import believed
-from antidote_learn.estimators.robust import reweighed
+from antidote_learn.estimators.reweighting import reweighed
+from antidote_learn.estimators.targets import believed
 from tests.estimators.noisy import noisy
 
 MODELS = {

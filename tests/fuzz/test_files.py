@@ -16,8 +16,8 @@ import pytest
 from antidote_learn._types import Arrays
 from antidote_learn.auditing.editing import EDITORS
 from antidote_learn.auditing.features import same_rows
-from antidote_learn.data.folders import read_folder
-from antidote_learn.data.opening import open_data, open_inputs
+from antidote_learn.data.image_folders import read_folder
+from antidote_learn.data.load import open_data, open_inputs
 from antidote_learn.data.prepared import fingerprint, prepare, take
 from tests.commands import SERVER
 from tests.fuzz.budget import SECONDS, SEED

@@ -22,7 +22,7 @@ from antidote_learn.auditing.requests import AuditRequest, check_audit
 from antidote_learn.auditing.results import Audit, cut_again, read_audit, write_issues
 from antidote_learn.data.encoders import IMAGES, Encoder, chosen_encoder, missing_encoder
 from antidote_learn.data.labels import as_numpy
-from antidote_learn.data.opening import open_data
+from antidote_learn.data.load import open_data
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take
 from antidote_learn.data.sentences import texts_of
 from antidote_learn.models import check_model, default_model

@@ -13,7 +13,7 @@ import pandas as pd
 
 from antidote_learn._types import Arrays, ImageFiles
 from antidote_learn.auditing.decisions import Change, Decisions, checked
-from antidote_learn.data.folders import read_folder
+from antidote_learn.data.image_folders import read_folder
 from antidote_learn.data.tabular import about
 
 DROPPED = ".dropped"  # where images go that are dropped in place; hidden folders are no classes

@@ -52,7 +52,7 @@ def _losses() -> list[Row]:
 
 def preset_losses(data: str) -> list[Row]:
     """The rows of the paper's tables on a data set, with what they stand in for where nothing is published."""
-    from antidote_learn.data.sources import DATA
+    from antidote_learn.data.builtin import DATA
     from antidote_learn.presets import cases, cases_on, row_names
 
     known = list(dict.fromkeys([*(case.data for case in cases()), *DATA]))
@@ -94,7 +94,7 @@ def _methods() -> list[Row]:
 
 
 def _data() -> list[Row]:
-    from antidote_learn.data.sources import DATA
+    from antidote_learn.data.builtin import DATA
 
     return [{"name": name, "about": source.about} for name, source in DATA.items()]
 

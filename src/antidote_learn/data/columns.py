@@ -15,8 +15,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from antidote_learn.data.labels import names_of
 from antidote_learn.data.rows import Block
-from antidote_learn.data.saved import Meta, Tensors, damaged, saved_array, saved_field, saved_strings
 from antidote_learn.data.sentences import EmbeddingColumn, embedding_column, embedding_from_state, texts_of
+from antidote_learn.data.state_checks import Meta, Tensors, damaged, saved_array, saved_field, saved_strings
 
 FLAGS = {"0": "False", "1": "True", "False": "False", "True": "True"}
 MAX_CATEGORIES = 100

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
 from antidote_learn.data.columns import Column, TextColumn, column_from_state, fit_column
-from antidote_learn.data.listed import image_files
+from antidote_learn.data.image_tables import image_files
 from antidote_learn.data.rows import DenseRows as DenseRows
 from antidote_learn.data.rows import FileRows as FileRows
 from antidote_learn.data.rows import Index, joined
 from antidote_learn.data.rows import Rows as Rows
 from antidote_learn.data.rows import SparseRows as SparseRows
-from antidote_learn.data.saved import Meta, Tensors, damaged, saved_array, saved_field, saved_strings
 from antidote_learn.data.sentences import EmbeddingColumn, check_text_features
+from antidote_learn.data.state_checks import Meta, Tensors, damaged, saved_array, saved_field, saved_strings
 from antidote_learn.data.tabular import as_frame, as_inputs
 
 VERSION = 1

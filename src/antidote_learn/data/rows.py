@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antidote_learn._types import ImageFiles
-from antidote_learn.data.folders import decode
+from antidote_learn.data.image_folders import decode
 
 Index = NDArray[np.int64]
 Block = Any

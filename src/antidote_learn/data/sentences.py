@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from antidote_learn.data.saved import Meta, damaged, saved_field
+from antidote_learn.data.state_checks import Meta, damaged, saved_field
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from antidote_learn.data.folders import opened, rgb, upright
+from antidote_learn.data.image_folders import opened, rgb, upright
 
 STEPS = ((160, 75), (128, 55), (96, 35), (64, 20))  # side and quality; the last is below 3 kB whatever it shows
 

@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
-from antidote_learn.estimators.labels import Floats, Integers
+from antidote_learn.estimators.targets import Floats, Integers
 
 
 def judgement(

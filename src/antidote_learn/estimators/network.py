@@ -30,7 +30,7 @@ from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.data.loaders import Preparation
 from antidote_learn.data.prepared import Prepared, prepare
 from antidote_learn.estimators.devices import engine_on
-from antidote_learn.estimators.labels import Floats, Integers, issues, measured, numbered
+from antidote_learn.estimators.targets import Floats, Integers, issues, measured, numbered
 from antidote_learn.methods.one_network import OneNetwork
 from antidote_learn.models import check_model
 from antidote_learn.nn.antidote import AntidoteLoss

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from antidote_learn.models.naming import MODELS, Model, Shape, check_shape, is_built_in, split_model
+from antidote_learn.models.names import MODELS, Model, Shape, check_shape, is_built_in, split_model
 
 if TYPE_CHECKING:
     from antidote_learn.models.networks import Network

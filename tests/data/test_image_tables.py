@@ -9,9 +9,9 @@ from PIL import Image
 
 from antidote_learn._types import ImageFiles
 from antidote_learn.data.encoding import encoding_from_state, fit_encoding
-from antidote_learn.data.folders import read_folder
-from antidote_learn.data.listed import image_files, read_images, read_listed
-from antidote_learn.data.opening import open_data, open_inputs
+from antidote_learn.data.image_folders import read_folder
+from antidote_learn.data.image_tables import image_files, read_images, read_listed
+from antidote_learn.data.load import open_data, open_inputs
 from antidote_learn.data.prepared import prepare
 
 COLOURS = {"red": (200, 10, 10), "blue": (10, 10, 200)}

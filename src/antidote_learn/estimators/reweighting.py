@@ -23,7 +23,7 @@ from antidote_learn.core.budgets import delta_from_rate
 from antidote_learn.core.rates import doubt, rate_of_probabilities, too_few
 from antidote_learn.core.relaxation import relax
 from antidote_learn.estimators.fitting import fitted, judgement, probabilities, seeded
-from antidote_learn.estimators.labels import Floats, Integers, believed, issues, measured, numbered
+from antidote_learn.estimators.targets import Floats, Integers, believed, issues, measured, numbered
 
 KAPPA = 0.05
 LOWEST = 0.02  # a share of wrong labels below this cannot be told from none: the surest judgements are wrong as often

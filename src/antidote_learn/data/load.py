@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
+from antidote_learn.data.builtin import DATA, load_named
 from antidote_learn.data.safety import TABLE_SUFFIXES, check_file, check_name
-from antidote_learn.data.sources import DATA, load_named
 
 ACCEPTED = (
     "a built-in name (see `antidote list data`), a .csv, .tsv, .parquet or .npz file, or a folder of images by class"
@@ -62,12 +62,12 @@ def open_data(
         return load_named(str(data), root=root, download=download, progress=progress)
     path = _place(given)
     if kind == "folder":
-        from antidote_learn.data.folders import read_folder
+        from antidote_learn.data.image_folders import read_folder
 
         arrays = read_folder(path, strict=strict, test=test, progress=progress)
         return replace(arrays, name=f"{arrays.name}/")  # never a built-in name, whose protocol and noise are its own
     if kind == "table" and image:
-        from antidote_learn.data.listed import read_listed
+        from antidote_learn.data.image_tables import read_listed
 
         return read_listed(path, image, label=label, test=test, strict=strict, progress=progress)
     from antidote_learn.data.tabular import read_npz, read_table
@@ -146,7 +146,7 @@ def open_inputs(
         elif os.path.isdir(path):
             inputs = _all_images(path)
         elif image and name.lower().endswith(TABLE_SUFFIXES):
-            from antidote_learn.data.listed import read_images
+            from antidote_learn.data.image_tables import read_images
 
             inputs = read_images(path, image)
         else:
@@ -188,7 +188,7 @@ def _place(data: str | Path) -> Path:
 
 def _all_images(folder: Path) -> ImageFiles:
     """Every image below a folder, whatever its sub-folders mean."""
-    from antidote_learn.data.folders import names_below
+    from antidote_learn.data.image_folders import names_below
 
     names = sorted(names_below(folder, folder))
     if not names:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pandas.api.types import infer_dtype
 
 from antidote_learn._types import Arrays, ImageFiles
-from antidote_learn.data.folders import Candidate, Progress, check_all, default_size, unreadable
+from antidote_learn.data.image_folders import Candidate, Progress, check_all, default_size, unreadable
 from antidote_learn.data.labels import listed
 from antidote_learn.data.tabular import (
     about,
