@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch import Tensor
 
-from antidote_learn.data.augment import RECIPES, Augmentation, Part, crop, flip, normalise, rotate, turn
+from antidote_learn.data.augment import Part, crop, flip, normalise, rotate, turn
 from antidote_learn.data.colours import jitter
 from antidote_learn.data.crops import resized_crop
+from antidote_learn.data.recipes import RECIPES, Augmentation
 
 
 def seeded(seed: int = 0) -> torch.Generator:

@@ -10,8 +10,8 @@ from PIL import Image
 from scipy.stats import ks_2samp
 from torch import Tensor
 
+from antidote_learn.data.augment import Part
 from antidote_learn.data.crops import centre, draw_boxes, resample, resized_crop
-from antidote_learn.data.draws import Part
 
 WIDE = {"scale": (0.08, 1.0), "ratio": (3 / 4, 4 / 3)}
 

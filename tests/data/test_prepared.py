@@ -13,12 +13,12 @@ from PIL import Image
 
 from antidote_learn._types import Arrays, ImageFiles
 from antidote_learn.data import prepared as module
-from antidote_learn.data.augment import RECIPES, Augmentation
 from antidote_learn.data.encoding import DenseRows, FileRows, encoding_from_state
 from antidote_learn.data.image_folders import decode
 from antidote_learn.data.loaders import preparation_of
 from antidote_learn.data.noise import inject
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take
+from antidote_learn.data.recipes import RECIPES, Augmentation
 
 RNG = np.random.default_rng(0)
 SHARES = (0.5, 0.3, 0.15, 0.05)
@@ -351,7 +351,8 @@ import torch
 from pathlib import Path
 from antidote_learn._types import Arrays
 from antidote_learn.data.formats import read_cifar
-from antidote_learn.data.loaders import in_batches, read_ahead, shuffled
+from antidote_learn.data.batches import cut_batches, epoch_order
+from antidote_learn.data.loaders import read_ahead
 from antidote_learn.data.prepared import fingerprint, prepare
 
 def peak():
@@ -366,7 +367,7 @@ def pipeline(train, test, most):
     found = prepare(arrays, noise="symmetric:0.4", noise_seed=0, seed=0, subset=None, recipe="cifar10")
     fingerprint(found)
     generator = torch.Generator()
-    batches = in_batches(shuffled(len(labels), seed=0, epoch=0), batch_size=128)[:most]
+    batches = cut_batches(epoch_order(len(labels), seed=0, epoch=0), batch_size=128)[:most]
     for raw in read_ahead(found.rows, batches, workers=2):
         found.preparation(raw, generator.manual_seed(0))
     return images.nbytes + test_images.nbytes

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from antidote_learn.data.draws import Part, draw_uniform
+from antidote_learn.data.augment import Part, draw_uniform
 
 ATTEMPTS = 10  # boxes drawn for each image; where none lies inside it, the largest box in its centre is taken
 

@@ -16,13 +16,13 @@ from sklearn.model_selection import train_test_split
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs, NoisyLabels
 from antidote_learn.core.beliefs import Beliefs
-from antidote_learn.data.augment import RECIPES, Augmentation, Recipe
 from antidote_learn.data.builtin import human_labels
 from antidote_learn.data.encoding import DenseRows, Encoding, FileRows, ImageEncoding, Rows, TableEncoding, fit_encoding
 from antidote_learn.data.image_folders import decode_all
 from antidote_learn.data.loaders import Preparation, preparation_of
 from antidote_learn.data.noise import from_human, inject
 from antidote_learn.data.noise_grammar import parse_noise
+from antidote_learn.data.recipes import RECIPES, Augmentation, Recipe
 from antidote_learn.data.sentences import EmbeddingColumn, texts_of
 from antidote_learn.data.tabular import as_frame
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from antidote_learn.data.loaders import Index, in_batches, part_of, shuffled
+from antidote_learn.data.batches import Index, cut_batches, epoch_order, rank_slice
 
 VIEWS = ("plain", "weak")
 
@@ -97,7 +97,7 @@ def cut_plan(
     shares = []
     for _ in range(steps):
         wholes = [next(cut) for cut in cuts]
-        parts = [part_of(whole, rank, processes) for whole in wholes]
+        parts = [rank_slice(whole, rank, processes) for whole in wholes]
         shares.append(
             [
                 Share(whole[part], visit[whole[part]], part.start, len(whole))
@@ -112,7 +112,7 @@ def _steps_of(plan: Plan, visits: Sequence[Index], batch_size: int, processes: i
         return plan.steps
     for stream, visit in zip(plan.streams, visits, strict=True):
         if len(visit):
-            return len(in_batches(visit, batch_size=stream.batch_size or batch_size, processes=processes))
+            return len(cut_batches(visit, batch_size=stream.batch_size or batch_size, processes=processes))
     return 0
 
 
@@ -120,8 +120,8 @@ def _batches_without_end(size: int, seed: int, epoch: int, batch_size: int, proc
     """Places of a stream's samples, a batch at a time; every round through the stream has an order of its own."""
     for lap in count():
         own = seed if lap == 0 else int(np.random.SeedSequence((seed, lap)).generate_state(1, np.uint64)[0]) >> 2
-        order = shuffled(size, seed=own, epoch=epoch)
-        yield from in_batches(order, batch_size=batch_size, processes=processes) if size else [order]
+        order = epoch_order(size, seed=own, epoch=epoch)
+        yield from cut_batches(order, batch_size=batch_size, processes=processes) if size else [order]
 
 
 def plan_state(plan: Plan) -> tuple[dict[str, Tensor], dict[str, Any]]:
