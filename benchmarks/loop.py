@@ -30,7 +30,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from antidote_learn import AntidoteLoss, Arrays
-from antidote_learn.data.batches import cut_batches
+from antidote_learn.data.batching import cut_batches
 from antidote_learn.data.builtin import load_named
 from antidote_learn.data.prepared import Prepared, prepare
 from antidote_learn.methods.one_network import OneNetwork

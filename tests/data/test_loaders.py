@@ -14,7 +14,7 @@ from PIL import Image
 from antidote_learn._types import ImageFiles
 from antidote_learn.data import loaders
 from antidote_learn.data.augment import Part
-from antidote_learn.data.batches import cut_batches, epoch_order, rank_slice
+from antidote_learn.data.batching import cut_batches, epoch_order, rank_slice
 from antidote_learn.data.encoding import DenseRows, FeatureEncoding, FileRows, ImageEncoding
 from antidote_learn.data.loaders import Preparation, preparation_of, read_ahead
 from antidote_learn.data.recipes import Augmentation

@@ -351,7 +351,7 @@ import torch
 from pathlib import Path
 from antidote_learn._types import Arrays
 from antidote_learn.data.formats import read_cifar
-from antidote_learn.data.batches import cut_batches, epoch_order
+from antidote_learn.data.batching import cut_batches, epoch_order
 from antidote_learn.data.loaders import read_ahead
 from antidote_learn.data.prepared import fingerprint, prepare
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from antidote_learn.methods.base import Plan, StepStats
+from antidote_learn.methods.base import EpochPlan, StepStats
 
 
 @dataclass
@@ -20,7 +20,7 @@ class SmallLoss:
 
     def begin_epoch(self, epoch, ctx):
         self.net.train()
-        return Plan()
+        return EpochPlan()
 
     def step(self, batch, ctx):
         losses = F.cross_entropy(self.net(batch.inputs), batch.labels, reduction="none")

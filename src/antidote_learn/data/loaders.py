@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from antidote_learn.data.augment import Part, normalise
-from antidote_learn.data.batches import Index
+from antidote_learn.data.batching import Index
 from antidote_learn.data.crops import centre
 from antidote_learn.data.encoding import Encoding, FileRows, ImageEncoding, Rows
 from antidote_learn.data.recipes import Augmentation

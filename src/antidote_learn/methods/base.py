@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from antidote_learn._types import Batch, Relaxed, Visit
-from antidote_learn.data.streams import Plan as Plan
+from antidote_learn.data.streams import EpochPlan as EpochPlan
 from antidote_learn.data.streams import Stream as Stream
 
 
@@ -223,9 +223,9 @@ class Hooks:
         if hasattr(self.method, "begin_stage"):
             self.method.begin_stage(stage, ctx)
 
-    def begin_epoch(self, epoch: int, ctx: Context) -> Plan:
+    def begin_epoch(self, epoch: int, ctx: Context) -> EpochPlan:
         """Before every epoch, from 0 on: what it visits; all samples where the method does not say."""
-        plan: Plan = self.method.begin_epoch(epoch, ctx) if hasattr(self.method, "begin_epoch") else Plan()
+        plan: EpochPlan = self.method.begin_epoch(epoch, ctx) if hasattr(self.method, "begin_epoch") else EpochPlan()
         return plan
 
     def relax_all(self, losses: Tensor, labels: Tensor) -> Relaxed | None:

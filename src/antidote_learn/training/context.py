@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from antidote_learn._types import Batch
-from antidote_learn.data.batches import rank_slice
+from antidote_learn.data.batching import rank_slice
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.data.streams import VIEWS
 from antidote_learn.methods.base import Scores, Stateful

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from antidote_learn.data.augment import Part
-from antidote_learn.data.batches import rank_slice
+from antidote_learn.data.batching import rank_slice
 from antidote_learn.data.encoding import Rows
 from antidote_learn.data.loaders import Preparation, read_ahead
 from antidote_learn.data.prepared import Prepared

@@ -1,0 +1,132 @@
+"""The order of an epoch's samples, its plan cut into batches for each process, and the plan as it is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from antidote_learn.data.streams import EpochPlan, Stream
+
+Index = NDArray[np.int64]
+"""Positions of samples, one for each."""
+
+
+def epoch_order(count: int, *, seed: int, epoch: int) -> Index:
+    """(count,) the order of an epoch: a function of the seed and the epoch, so that a resumed run sees the same."""
+    return np.random.default_rng([seed, epoch]).permutation(count)
+
+
+def cut_batches(order: Index, *, batch_size: int, processes: int = 1) -> list[Index]:
+    """The order cut into global batches; none is dropped.
+
+    A last batch with fewer than two samples for each process is joined to the one before it: batch norm cannot train on
+    a single sample.
+    """
+    starts = list(range(0, len(order), batch_size))
+    if len(starts) > 1 and len(order) - starts[-1] < 2 * processes:
+        starts.pop()
+    return [order[a:b] for a, b in zip(starts, [*starts[1:], len(order)], strict=True)]
+
+
+def rank_slice(batch: Index, rank: int, processes: int) -> slice:
+    """Which samples of a global batch are this process's: contiguous, and even up to one."""
+    ends = [len(batch) * r // processes for r in (rank, rank + 1)]
+    return slice(*ends)
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """One process's part of a stream's batch."""
+
+    places: Index  # of its samples in the stream
+    index: Index  # of its samples in the training set
+    start: int  # of the part in the whole batch
+    total: int  # samples of the whole batch
+
+
+def cut_plan(
+    plan: EpochPlan, everything: Index, *, seeds: Sequence[int], epoch: int, batch_size: int, rank: int, processes: int
+) -> list[list[Share]]:
+    """For each step of an epoch a process's share of every stream.
+
+    Args:
+        plan: Of the epoch.
+        everything: (n,) positions of the samples that a stream without an index visits.
+        seeds: One for each stream: its orders are a function of the seed and the epoch.
+        epoch: From 0.
+        batch_size: Of streams that have none of their own.
+        rank: This process's number.
+        processes: How many there are.
+    """
+    visits = [everything if stream.index is None else stream.index for stream in plan.streams]
+    cuts = [
+        _batches_without_end(len(visit), seed, epoch, stream.batch_size or batch_size, processes)
+        for stream, visit, seed in zip(plan.streams, visits, seeds, strict=True)
+    ]
+    steps = _steps_of(plan, visits, batch_size, processes)
+    shares = []
+    for _ in range(steps):
+        wholes = [next(cut) for cut in cuts]
+        parts = [rank_slice(whole, rank, processes) for whole in wholes]
+        shares.append(
+            [
+                Share(whole[part], visit[whole[part]], part.start, len(whole))
+                for whole, part, visit in zip(wholes, parts, visits, strict=True)
+            ]
+        )
+    return shares
+
+
+def _steps_of(plan: EpochPlan, visits: Sequence[Index], batch_size: int, processes: int) -> int:
+    if plan.steps is not None:
+        return plan.steps
+    for stream, visit in zip(plan.streams, visits, strict=True):
+        if len(visit):
+            return len(cut_batches(visit, batch_size=stream.batch_size or batch_size, processes=processes))
+    return 0
+
+
+def _batches_without_end(size: int, seed: int, epoch: int, batch_size: int, processes: int) -> Iterator[Index]:
+    """Places of a stream's samples, a batch at a time; every round through the stream has an order of its own."""
+    for lap in count():
+        own = seed if lap == 0 else int(np.random.SeedSequence((seed, lap)).generate_state(1, np.uint64)[0]) >> 2
+        order = epoch_order(size, seed=own, epoch=epoch)
+        yield from cut_batches(order, batch_size=batch_size, processes=processes) if size else [order]
+
+
+def plan_state(plan: EpochPlan) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """A plan as tensors and a JSON value, for a checkpoint."""
+    tensors = {}
+    for stream in plan.streams:
+        if stream.index is not None:
+            tensors[f"{stream.name}.index"] = torch.from_numpy(stream.index)
+        if stream.targets is not None:
+            tensors[f"{stream.name}.targets"] = stream.targets
+    streams = [
+        {"name": stream.name, "views": list(stream.views), "batch_size": stream.batch_size} for stream in plan.streams
+    ]
+    return tensors, {"streams": streams, "steps": plan.steps}
+
+
+def plan_from_state(tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> EpochPlan:
+    """What `plan_state` gave."""
+    streams = []
+    for entry in state["streams"]:
+        index = tensors.get(f"{entry['name']}.index")
+        streams.append(
+            Stream(
+                name=entry["name"],
+                index=None if index is None else index.numpy(),
+                targets=tensors.get(f"{entry['name']}.targets"),
+                views=tuple(entry["views"]),
+                batch_size=entry["batch_size"],
+            )
+        )
+    return EpochPlan(tuple(streams), state["steps"])
