@@ -14,7 +14,7 @@ import pandas as pd
 from antidote_learn._types import Arrays, ImageFiles
 from antidote_learn.auditing.decisions import Change, Decisions, checked
 from antidote_learn.data.image_folders import read_folder
-from antidote_learn.data.tabular import about
+from antidote_learn.data.tabular import name_in_errors
 
 DROPPED = ".dropped"  # where images go that are dropped in place; hidden folders are no classes
 
@@ -39,7 +39,7 @@ def review_of_folder(given: pd.DataFrame, source: Path) -> tuple[Arrays, Decisio
     images = read_folder(source)
     assert isinstance(images.inputs, ImageFiles)
     labels = [images.classes[k] for k in images.labels]
-    with about(source):
+    with name_in_errors(source):
         return images, checked(given, labels, images.classes, images.inputs.names)
 
 

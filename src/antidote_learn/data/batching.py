@@ -67,7 +67,7 @@ def cut_plan(
     """
     visits = [everything if stream.index is None else stream.index for stream in plan.streams]
     cuts = [
-        _batches_without_end(len(visit), seed, epoch, stream.batch_size or batch_size, processes)
+        _endless_batches(len(visit), seed, epoch, stream.batch_size or batch_size, processes)
         for stream, visit, seed in zip(plan.streams, visits, seeds, strict=True)
     ]
     steps = _steps_of(plan, visits, batch_size, processes)
@@ -93,7 +93,7 @@ def _steps_of(plan: EpochPlan, visits: Sequence[Index], batch_size: int, process
     return 0
 
 
-def _batches_without_end(size: int, seed: int, epoch: int, batch_size: int, processes: int) -> Iterator[Index]:
+def _endless_batches(size: int, seed: int, epoch: int, batch_size: int, processes: int) -> Iterator[Index]:
     """Places of a stream's samples, a batch at a time; every round through the stream has an order of its own."""
     for lap in count():
         own = seed if lap == 0 else int(np.random.SeedSequence((seed, lap)).generate_state(1, np.uint64)[0]) >> 2

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from antidote_learn.data.augment import Part, normalise
 from antidote_learn.data.batching import Index
-from antidote_learn.data.crops import centre
-from antidote_learn.data.encoding import Encoding, FileRows, ImageEncoding, Rows
+from antidote_learn.data.crops import crop_centre
+from antidote_learn.data.encoding import Encoding, FileRows, ImageEncoding, SampleRows
 from antidote_learn.data.recipes import Augmentation
 
 NO_AUGMENTATION = Augmentation()
@@ -52,7 +52,7 @@ class Preparation:
         if generator is not None:
             rows = self.augmentation.apply(rows, generator, part)
         if self.size:
-            rows = centre(rows, self.size)
+            rows = crop_centre(rows, self.size)
         return normalise(rows, self.mean, self.std)
 
 
@@ -64,7 +64,7 @@ def preparation_of(encoding: Encoding, augmentation: Augmentation) -> Preparatio
     return Preparation(mean, std, augmentation, encoding.shape[1:])
 
 
-def read_ahead(rows: Rows, parts: Sequence[Index], *, workers: int) -> Iterator[Tensor]:
+def read_ahead(rows: SampleRows, parts: Sequence[Index], *, workers: int) -> Iterator[Tensor]:
     """The rows of each part in turn; image files are decoded ahead by threads (Pillow releases the lock)."""
     if not isinstance(rows, FileRows) or workers < 1:
         yield from (rows.take(part) for part in parts)

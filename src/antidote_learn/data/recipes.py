@@ -9,7 +9,7 @@ from torch import Tensor
 
 from antidote_learn.data.augment import Part, crop, flip, rotate
 from antidote_learn.data.colours import Amounts, jitter
-from antidote_learn.data.crops import Range, resized_crop
+from antidote_learn.data.crops import Range, crop_and_resize
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Augmentation:
 
     Attributes:
         padding: Of the random crop; 0 for none.
-        size: Side to which a random box is resampled (`resized_crop`); 0 for none.
+        size: Side to which a random box is resampled (`crop_and_resize`); 0 for none.
         scale: Range of the box's area, as a share of the image's.
         ratio: Range of its width over its height.
         flip: Whether images are mirrored left to right at random.
@@ -67,7 +67,7 @@ class Augmentation:
             images = crop(images, padding=self.padding, generator=generator, part=part)
         if self.size:
             box: dict[str, Range] = {"scale": self.scale, "ratio": self.ratio}
-            images = resized_crop(images, size=self.size, **box, generator=generator, part=part)
+            images = crop_and_resize(images, size=self.size, **box, generator=generator, part=part)
         if self.flip:
             images = flip(images, generator=generator, part=part)
         if self.degrees:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from antidote_learn.data.augment import Part
 from antidote_learn.data.batching import rank_slice
-from antidote_learn.data.encoding import Rows
+from antidote_learn.data.encoding import SampleRows
 from antidote_learn.data.loaders import Preparation, read_ahead
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.methods.base import Scores
@@ -24,7 +24,7 @@ BATCH = 512  # rows that are predicted at once
 
 def outputs(
     predict: Callable[[Tensor], Tensor],
-    rows: Rows,
+    rows: SampleRows,
     preparation: Preparation,
     engine: Engine,
     *,
