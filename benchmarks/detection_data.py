@@ -12,10 +12,10 @@ import torch
 from text import table as sections
 
 from antidote_learn import inject
-from antidote_learn.data.opening import open_data
-from antidote_learn.data.pictures import embedded_images
-from antidote_learn.data.sentences import embedded
-from antidote_learn.data.sources import load_named
+from antidote_learn.data.builtin import load_named
+from antidote_learn.data.load import open_data
+from antidote_learn.data.pictures import embed_images
+from antidote_learn.data.sentences import embed_texts
 
 NOISES = (
     "symmetric:0.1", "symmetric:0.2", "symmetric:0.4", "symmetric:0.6", "symmetric:0.8", "pair:0.2", "pair:0.4",
@@ -71,7 +71,7 @@ def data_of(name: str, cache: Path) -> Data:
         table = sections(Path(name.removeprefix("text:")).read_text(encoding="utf-8"))
         labels = np.unique(table["section"], return_inverse=True)[1]
         texts = table["description"].tolist()
-        X, seconds = _kept(cache / "text.npz", lambda: embedded(texts))
+        X, seconds = _kept(cache / "text.npz", lambda: embed_texts(texts))
         return Data(X, labels, labels, seconds)
     if name.startswith("cifar"):
         arrays = load_named(name)
@@ -94,7 +94,7 @@ def scaled(X: np.ndarray) -> np.ndarray:
 
 
 def _embedded(images: np.ndarray) -> np.ndarray:
-    return torch.cat([embedded_images(part) for part in torch.from_numpy(images).split(32)]).numpy()
+    return torch.cat([embed_images(part) for part in torch.from_numpy(images).split(32)]).numpy()
 
 
 def _kept(path: Path, make: Any) -> tuple[np.ndarray, float]:

@@ -27,7 +27,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from antidote_learn import audit
 from antidote_learn.cli.reporters import reporter_for
-from antidote_learn.data.sources import load_named
+from antidote_learn.data.builtin import load_named
 
 DATA = "cifar10n-worse"
 ENCODERS = ("efficientnet-lite0", "none")

@@ -25,7 +25,7 @@ import text
 from sklearn.model_selection import train_test_split
 
 from antidote_learn import Arrays, Run, audit, load, train
-from antidote_learn.data.opening import open_data
+from antidote_learn.data.load import open_data
 from antidote_learn.data.prepared import prepare
 
 SEEDS = range(3)

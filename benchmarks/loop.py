@@ -30,9 +30,9 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from antidote_learn import AntidoteLoss, Arrays
-from antidote_learn.data.loaders import in_batches
+from antidote_learn.data.batching import cut_batches
+from antidote_learn.data.builtin import load_named
 from antidote_learn.data.prepared import Prepared, prepare
-from antidote_learn.data.sources import load_named
 from antidote_learn.methods.one_network import OneNetwork
 from antidote_learn.nn.mean import MeanLoss
 from antidote_learn.training.engine import Engine
@@ -133,7 +133,7 @@ class Bare:
         draws = torch.Generator().manual_seed(0)
         self.batches = [
             (data.preparation(data.rows.take(index), draws), labels[index])
-            for index in in_batches(order, batch_size=128)
+            for index in cut_batches(order, batch_size=128)
         ]
 
     def __call__(self) -> None:

@@ -30,7 +30,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
 from antidote_learn import Run, load, train
-from antidote_learn.data.opening import open_data
+from antidote_learn.data.load import open_data
 from antidote_learn.data.prepared import prepare
 
 SECTIONS = ("admin", "editors", "games", "graphics", "mail", "math", "net", "science", "sound", "web")

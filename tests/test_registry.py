@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antidote_learn.core.budgets import delta_from_rate
-from antidote_learn.data.augment import RECIPES
-from antidote_learn.data.sources import DATA
+from antidote_learn.data.builtin import DATA
+from antidote_learn.data.recipes import RECIPES
 from antidote_learn.methods.one_network import OneNetwork
 from antidote_learn.methods.parameters import about
 from antidote_learn.models import MODELS, build_model, default_model

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from antidote_learn.core.relaxation import relax_penalized as relax_penalized
     from antidote_learn.data.noise import inject as inject
     from antidote_learn.estimators.network import AntidoteClassifier as AntidoteClassifier
-    from antidote_learn.estimators.robust import RobustClassifier as RobustClassifier
+    from antidote_learn.estimators.reweighting import RobustClassifier as RobustClassifier
     from antidote_learn.nn.accumulation import accumulate as accumulate
     from antidote_learn.nn.antidote import AntidoteLoss as AntidoteLoss
     from antidote_learn.nn.dataset import DatasetAntidoteLoss as DatasetAntidoteLoss
@@ -63,7 +63,7 @@ _HOME = {
     "NoiseRate": "core.rates",
     "NoisyLabels": "_types",
     "Relaxed": "_types",
-    "RobustClassifier": "estimators.robust",
+    "RobustClassifier": "estimators.reweighting",
     "RobustLoss": "nn.robust",
     "Run": "training.results",
     "Status": "_types",

@@ -25,7 +25,7 @@ from antidote_learn.methods.objectives import (
     AntidoteMix,
 )
 from antidote_learn.methods.parameters import Recipe, check_recipe, parameters_of
-from antidote_learn.presets import Case, base_data, preset, read
+from antidote_learn.presets import Case, base_data, preset, read_presets
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -337,7 +337,7 @@ class Protocol:
 
 def protocols() -> dict[str, Protocol]:
     """All named protocols."""
-    return {name: Protocol(**entry) for name, entry in read("protocols.toml").items()}
+    return {name: Protocol(**entry) for name, entry in read_presets("protocols.toml").items()}
 
 
 DATA_PROTOCOLS = {

@@ -13,9 +13,9 @@ from PIL import Image
 
 from antidote_learn import audit
 from antidote_learn.auditing.embeddings import KEPT, ROOM, Pictures, Texts, all_embeddings
-from antidote_learn.data.pictures import embedded_images
+from antidote_learn.data.pictures import embed_images
 from antidote_learn.data.rows import DenseRows
-from antidote_learn.data.sentences import embedded
+from antidote_learn.data.sentences import embed_texts
 from antidote_learn.training.checkpoint import read_tensors, write_tensors
 from antidote_learn.training.progress import Silent
 from tests.commands import Command, antidote, without
@@ -160,7 +160,7 @@ def test_they_are_those_of_the_encoder_and_are_read_again(tmp_path):
     first, told = kept(Pictures(DenseRows(images)), tmp_path / "a")
     assert told == [32, 64, 70, 70]
     inputs = DenseRows(images).take(np.arange(70))
-    np.testing.assert_allclose(first, embedded_images(inputs).numpy(), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(first, embed_images(inputs).numpy(), rtol=1e-4, atol=1e-4)
     again, told = kept(Pictures(DenseRows(images)), tmp_path / "a")
     assert told == [70]
     np.testing.assert_array_equal(first, again)
@@ -238,8 +238,10 @@ def test_columns_of_text_stand_side_by_side_in_files_of_many_texts(tmp_path):
     found, told = kept(Texts(columns), tmp_path)
     assert found.shape == (count, 2 * 384)
     assert told[-1] == count + 3  # the texts of the second column are read once
-    np.testing.assert_allclose(found[[0, KEPT + 1], :384], embedded([columns[0][0], columns[0][KEPT + 1]]), atol=1e-5)
-    np.testing.assert_allclose(found[[5, 8], 384:], embedded([BANK[2], BANK[2]]), atol=1e-5)
+    np.testing.assert_allclose(
+        found[[0, KEPT + 1], :384], embed_texts([columns[0][0], columns[0][KEPT + 1]]), atol=1e-5
+    )
+    np.testing.assert_allclose(found[[5, 8], 384:], embed_texts([BANK[2], BANK[2]]), atol=1e-5)
     files = sorted((tmp_path / ROOM).iterdir(), key=lambda path: path.stat().st_size)
     assert len(files) == 2
     files[0].write_bytes(files[0].read_bytes()[:-7])  # damaged: made again

@@ -14,7 +14,7 @@ from PIL import Image
 
 from antidote_learn import apply_decisions, audit, undo_decisions
 from antidote_learn.auditing.contents import content_hash
-from antidote_learn.data.opening import open_inputs
+from antidote_learn.data.load import open_inputs
 from tests.auditing.kills import make_images, tree, write_decisions
 from tests.commands import antidote
 

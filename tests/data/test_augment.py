@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch import Tensor
 
-from antidote_learn.data.augment import RECIPES, Augmentation, Part, crop, flip, normalise, rotate, turn
+from antidote_learn.data.augment import Part, crop, flip, normalise, rotate, turn
 from antidote_learn.data.colours import jitter
-from antidote_learn.data.crops import resized_crop
+from antidote_learn.data.crops import crop_and_resize
+from antidote_learn.data.recipes import RECIPES, Augmentation
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -145,7 +146,9 @@ def test_an_augmentation_is_crop_then_flip_then_rotation():
 def test_an_augmentation_of_photographs_is_box_then_flip_then_colour():
     images, one, other = random_images(6, 3, 20, 24), seeded(3), seeded(3)
     box, amounts = {"size": 16, "scale": (0.2, 0.9), "ratio": (0.5, 2.0)}, (0.4, 0.3, 0.2, 0.1)
-    expected = jitter(flip(resized_crop(images, **box, generator=one), generator=one), amounts=amounts, generator=one)
+    expected = jitter(
+        flip(crop_and_resize(images, **box, generator=one), generator=one), amounts=amounts, generator=one
+    )
     result = Augmentation(**box, flip=True, colour=amounts).apply(images, other)
     assert torch.equal(result, expected)
     assert torch.equal(one.get_state(), other.get_state())

@@ -10,8 +10,8 @@ from PIL import Image, ImageEnhance
 from torch import Tensor
 
 from antidote_learn.data import colours
+from antidote_learn.data.augment import Part
 from antidote_learn.data.colours import brighten, contrast, jitter, saturate, turn_hue
-from antidote_learn.data.draws import Part
 
 PIXELS = np.array([*itertools.product((0, 60, 128, 255), repeat=3)], dtype=np.uint8).reshape(
     8, 8, 3

@@ -10,8 +10,8 @@ from PIL import Image
 from scipy.stats import ks_2samp
 from torch import Tensor
 
-from antidote_learn.data.crops import centre, draw_boxes, resample, resized_crop
-from antidote_learn.data.draws import Part
+from antidote_learn.data.augment import Part
+from antidote_learn.data.crops import crop_and_resize, crop_centre, draw_boxes, resample
 
 WIDE = {"scale": (0.08, 1.0), "ratio": (3 / 4, 4 / 3)}
 
@@ -77,12 +77,12 @@ def test_the_whole_box_at_its_own_size_is_the_image(size):
     whole = torch.tensor([[0, 0, size, size]] * 2)
     assert torch.equal(resample(images, whole, size=size), images)
     limits = {"scale": (1.0, 1.0), "ratio": (1.0, 1.0)}
-    assert torch.equal(resized_crop(images, size=size, **limits, generator=seeded()), images)
+    assert torch.equal(crop_and_resize(images, size=size, **limits, generator=seeded()), images)
 
 
 def test_results_are_uint8_and_an_empty_batch_stays_empty():
     for count in (0, 3):
-        found = resized_crop(random_images(count, 3, 10, 12), size=8, **WIDE, generator=seeded())
+        found = crop_and_resize(random_images(count, 3, 10, 12), size=8, **WIDE, generator=seeded())
         assert (found.shape, found.dtype, found.is_contiguous()) == ((count, 3, 8, 8), torch.uint8, True)
 
 
@@ -144,10 +144,10 @@ def test_areas_and_ratios_fill_their_ranges():
 @pytest.mark.parametrize("sizes", [(5, 4), (9, 0), (3, 3, 3)])
 def test_a_split_batch_has_the_boxes_of_the_whole(sizes):
     images, parts, start = random_images(9, 3, 20, 24), [], 0
-    whole = resized_crop(images, size=16, **WIDE, generator=seeded(7))
+    whole = crop_and_resize(images, size=16, **WIDE, generator=seeded(7))
     for size in sizes:
         part = images[start : start + size]
-        parts.append(resized_crop(part, size=16, **WIDE, generator=seeded(7), part=Part(start, 9)))
+        parts.append(crop_and_resize(part, size=16, **WIDE, generator=seeded(7), part=Part(start, 9)))
         start += size
     assert torch.equal(torch.cat(parts), whole)
 
@@ -158,7 +158,7 @@ def test_a_split_batch_has_the_boxes_of_the_whole(sizes):
 @pytest.mark.parametrize(("height", "width", "size"), [(256, 256, 224), (9, 12, 8), (7, 7, 7), (8, 9, 5)])
 def test_the_centre_leaves_as_much_on_either_side(height, width, size):
     images = random_images(2, 3, height, width)
-    found = centre(images, (size, size)).numpy()
+    found = crop_centre(images, (size, size)).numpy()
     assert found.shape == (2, 3, size, size)
     top, left = ((side - size) / 2 for side in (height, width))
     near = [images.numpy()[:, :, y : y + size, x : x + size]

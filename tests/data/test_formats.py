@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antidote_learn.data.formats import digest, read_cifar, read_idx
+from antidote_learn.data.formats import content_digest, read_cifar, read_idx
 
 
 def cifar_bytes(images, *labels) -> bytes:
@@ -160,10 +160,10 @@ def test_the_digest_is_that_of_the_uncompressed_content(tmp_path):
     expected = hashlib.sha256(IDX).hexdigest()
     (tmp_path / "x").write_bytes(IDX)
     (tmp_path / "y.gz").write_bytes(PACKED)
-    assert digest(tmp_path / "x") == digest(tmp_path / "y.gz") == expected
+    assert content_digest(tmp_path / "x") == content_digest(tmp_path / "y.gz") == expected
 
 
 def test_the_digest_of_a_damaged_archive_is_an_error(tmp_path):
     (tmp_path / "y.gz").write_bytes(PACKED[:-12])
     with pytest.raises(ValueError, match="truncated or damaged"):
-        digest(tmp_path / "y.gz")
+        content_digest(tmp_path / "y.gz")

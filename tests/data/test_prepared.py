@@ -13,12 +13,12 @@ from PIL import Image
 
 from antidote_learn._types import Arrays, ImageFiles
 from antidote_learn.data import prepared as module
-from antidote_learn.data.augment import RECIPES, Augmentation
 from antidote_learn.data.encoding import DenseRows, FileRows, encoding_from_state
-from antidote_learn.data.folders import decode
+from antidote_learn.data.image_folders import decode
 from antidote_learn.data.loaders import preparation_of
 from antidote_learn.data.noise import inject
-from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take
+from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take_inputs
+from antidote_learn.data.recipes import RECIPES, Augmentation
 
 RNG = np.random.default_rng(0)
 SHARES = (0.5, 0.3, 0.15, 0.05)
@@ -261,7 +261,7 @@ def test_a_recipe_with_a_size_decodes_files_to_its_side(tmp_path):
         pixels = RNG.integers(0, 256, (300, 280, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(tmp_path / f"{number}.png")
     files = ImageFiles(tmp_path, tuple(f"{number}.png" for number in range(8)), 32)
-    arrays = replace(LARGE, inputs=files, labels=np.arange(8) % 4, test_inputs=take(files, np.arange(2)))
+    arrays = replace(LARGE, inputs=files, labels=np.arange(8) % 4, test_inputs=take_inputs(files, np.arange(2)))
     found = ready(arrays, recipe="imagenet")
     rows = found.test_rows.take(np.arange(2))
     assert rows.shape == (2, 3, 256, 256)
@@ -288,7 +288,7 @@ def test_image_files_are_decoded_once_where_they_fit(tmp_path, monkeypatch):
     for number, pixels in enumerate(IMAGES):
         Image.fromarray(pixels.transpose(1, 2, 0)).save(tmp_path / f"{number:02}.png")
     files = ImageFiles(tmp_path, tuple(f"{number:02}.png" for number in range(60)), 16)
-    arrays = replace(PHOTOS, inputs=files, test_inputs=take(files, np.arange(8)))
+    arrays = replace(PHOTOS, inputs=files, test_inputs=take_inputs(files, np.arange(8)))
     found = ready(arrays, subset=20)
     assert isinstance(found.rows, DenseRows)
     assert np.array_equal(found.rows.take(np.arange(20)).numpy(), IMAGES[found.index])
@@ -307,9 +307,9 @@ def test_notes_of_the_source_and_of_the_encoding_reach_the_user():
 
 def test_rows_of_every_kind_of_input_are_taken_by_position():
     table = pd.DataFrame({"x": np.arange(400)}, index=np.arange(400)[::-1])
-    assert take(table, np.array([3, 1]))["x"].tolist() == [3, 1]
-    assert list(take(table, np.array([3, 1])).index) == [0, 1]
-    assert take(ImageFiles(Path("f"), ("a", "b", "c"), 8), np.array([2, 0])).names == ("c", "a")
+    assert take_inputs(table, np.array([3, 1]))["x"].tolist() == [3, 1]
+    assert list(take_inputs(table, np.array([3, 1])).index) == [0, 1]
+    assert take_inputs(ImageFiles(Path("f"), ("a", "b", "c"), 8), np.array([2, 0])).names == ("c", "a")
 
 
 # --- fingerprint -----------------------------------------------------------------------------------------------------
@@ -351,7 +351,8 @@ import torch
 from pathlib import Path
 from antidote_learn._types import Arrays
 from antidote_learn.data.formats import read_cifar
-from antidote_learn.data.loaders import in_batches, read_ahead, shuffled
+from antidote_learn.data.batching import cut_batches, epoch_order
+from antidote_learn.data.loaders import read_ahead
 from antidote_learn.data.prepared import fingerprint, prepare
 
 def peak():
@@ -366,7 +367,7 @@ def pipeline(train, test, most):
     found = prepare(arrays, noise="symmetric:0.4", noise_seed=0, seed=0, subset=None, recipe="cifar10")
     fingerprint(found)
     generator = torch.Generator()
-    batches = in_batches(shuffled(len(labels), seed=0, epoch=0), batch_size=128)[:most]
+    batches = cut_batches(epoch_order(len(labels), seed=0, epoch=0), batch_size=128)[:most]
     for raw in read_ahead(found.rows, batches, workers=2):
         found.preparation(raw, generator.manual_seed(0))
     return images.nbytes + test_images.nbytes

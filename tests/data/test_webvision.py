@@ -7,8 +7,8 @@ from PIL import Image
 
 from antidote_learn._types import ImageFiles
 from antidote_learn.data import webvision
-from antidote_learn.data.opening import open_data, open_inputs
-from antidote_learn.data.sources import load_named
+from antidote_learn.data.builtin import load_named
+from antidote_learn.data.load import open_data, open_inputs
 from tests.webvision import tree
 
 

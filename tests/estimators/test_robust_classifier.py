@@ -18,8 +18,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 from antidote_learn import RobustClassifier, delta_from_rate, estimate_noise_rate
-from antidote_learn.estimators.labels import believed
-from antidote_learn.estimators.robust import reweighed
+from antidote_learn.estimators.reweighting import reweigh_rows
+from antidote_learn.estimators.targets import score_labels
 from tests.estimators.noisy import noisy
 
 MODELS = {
@@ -78,10 +78,10 @@ def test_one_round_by_hand():
     for own, other in folds.split(data.X):
         probs[other] = LogisticRegression().fit(data.X[own], data.y[own]).predict_proba(data.X[other])
     assert robust.noise_rate_ == estimate_noise_rate(probs, data.y).rate
-    scores = believed(probs, data.y)
+    scores = score_labels(probs, data.y)
     np.testing.assert_array_equal(robust.label_quality_, scores.quality)
     weights = robust.sample_weights_
-    np.testing.assert_array_equal(weights, reweighed(scores, data.y, np.ones(len(data.y)), robust.noise_rate_))
+    np.testing.assert_array_equal(weights, reweigh_rows(scores, data.y, np.ones(len(data.y)), robust.noise_rate_))
     assert weights.mean() == pytest.approx(1.0)
     divergence = np.mean(np.where(weights > 0, weights * np.log(np.maximum(weights, 1e-300)), 0.0))
     assert divergence <= delta_from_rate(robust.noise_rate_) * (1 + 1e-6)

@@ -16,9 +16,9 @@ import pytest
 from antidote_learn._types import Arrays
 from antidote_learn.auditing.editing import EDITORS
 from antidote_learn.auditing.features import same_rows
-from antidote_learn.data.folders import read_folder
-from antidote_learn.data.opening import open_data, open_inputs
-from antidote_learn.data.prepared import fingerprint, prepare, take
+from antidote_learn.data.image_folders import read_folder
+from antidote_learn.data.load import open_data, open_inputs
+from antidote_learn.data.prepared import fingerprint, prepare, take_inputs
 from tests.commands import SERVER
 from tests.fuzz.budget import SECONDS, SEED
 from tests.fuzz.made_files import WRITERS
@@ -48,7 +48,7 @@ def read_as_audit(path: Path, rng: random.Random) -> Any:
     """The same without a test part, and which rows are identical."""
     arrays = open_data(path, label="label" if path.suffix == ".csv" and rng.random() < 0.5 else None)
     prepared = prepare(arrays, noise="none", noise_seed=0, seed=0, subset=None, recipe="fitted", hold_out=False)
-    return same_rows(prepared, take(arrays.inputs, prepared.index))
+    return same_rows(prepared, take_inputs(arrays.inputs, prepared.index))
 
 
 def read_as_predict(path: Path, rng: random.Random) -> Any:

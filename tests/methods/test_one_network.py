@@ -13,7 +13,7 @@ from torch.optim import SGD, AdamW, Optimizer
 from antidote_learn import AntidoteLoss, DatasetAntidoteLoss
 from antidote_learn._types import Batch
 from antidote_learn.core.losses.likelihood import cross_entropy
-from antidote_learn.methods.base import Context, Hooks, Method, Plan, Stage
+from antidote_learn.methods.base import Context, EpochPlan, Hooks, Method, Stage
 from antidote_learn.methods.one_network import OneNetwork
 from antidote_learn.nn.mean import MeanLoss
 from antidote_learn.training.checkpoint import optimizer_tensors, restore_optimizer
@@ -95,7 +95,7 @@ def weights(method: OneNetwork) -> dict[str, Tensor]:
 def test_it_keeps_to_the_protocol_of_methods():
     method: Method = built("ce", Plain())
     assert Hooks(method).stages(5) == (Stage("training", 5),)
-    assert Hooks(method).begin_epoch(0, Plain()).streams == Plan().streams
+    assert Hooks(method).begin_epoch(0, Plain()).streams == EpochPlan().streams
     assert len(method.optimizers) == 1
 
 

@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris
 
 from antidote_learn import load, train
 from antidote_learn.data.batching import cut_plan
-from antidote_learn.methods import Plan, Stream
+from antidote_learn.methods import EpochPlan, Stream
 from tests.methods.stopping import numbers, stop_and_resume
 from tests.methods.two_streams import TwoStreams
 
@@ -62,7 +62,7 @@ def test_two_processes_give_the_numbers_of_one(whole, tmp_path):
 # --- what a stream gives ---------------------------------------------------------------------------------------------
 
 
-def batches_of(plan: Plan, data, *, rank: int = 0, processes: int = 1, epoch: int = 0, batch_size: int = 16):
+def batches_of(plan: EpochPlan, data, *, rank: int = 0, processes: int = 1, epoch: int = 0, batch_size: int = 16):
     seeds = list(range(len(plan.streams)))
     return cut_plan(
         plan, np.arange(data), seeds=seeds, epoch=epoch, batch_size=batch_size, rank=rank, processes=processes
@@ -71,32 +71,32 @@ def batches_of(plan: Plan, data, *, rank: int = 0, processes: int = 1, epoch: in
 
 def test_an_epoch_is_one_round_through_its_first_stream_and_the_others_go_on_and_on():
     long, short = Stream("long", np.arange(50)), Stream("short", np.arange(50, 60), batch_size=4)
-    steps = batches_of(Plan((long, short)), 100)
+    steps = batches_of(EpochPlan((long, short)), 100)
     assert [step[0].total for step in steps] == [16, 16, 16, 2]
     assert [step[1].total for step in steps] == [4, 4, 4, 4]
     seen = np.concatenate([step[0].index for step in steps])
     assert seen.tolist() != list(range(50)) == sorted(seen)
-    seen = np.concatenate([step[1].index for step in batches_of(Plan((long, short), steps=10), 100)])
+    seen = np.concatenate([step[1].index for step in batches_of(EpochPlan((long, short), steps=10), 100)])
     rounds = seen.reshape(4, 10)
     assert all(sorted(one) == list(range(50, 60)) for one in rounds)
     assert len({tuple(one) for one in rounds}) == 4  # each in another order
 
 
 def test_a_stream_smaller_than_a_batch_is_a_batch():
-    steps = batches_of(Plan((Stream("long"), Stream("three", np.arange(3)))), 40)
+    steps = batches_of(EpochPlan((Stream("long"), Stream("three", np.arange(3)))), 40)
     assert all(sorted(step[1].index) == [0, 1, 2] for step in steps)
 
 
 def test_an_empty_stream_gives_batches_without_samples_and_the_next_one_says_how_long_the_epoch_is():
     empty, full = Stream("empty", np.arange(0)), Stream("full")
-    steps = batches_of(Plan((empty, full)), 40)
+    steps = batches_of(EpochPlan((empty, full)), 40)
     assert [(step[0].total, step[1].total) for step in steps] == [(0, 16), (0, 16), (0, 8)]
-    assert batches_of(Plan((empty,)), 40) == []
+    assert batches_of(EpochPlan((empty,)), 40) == []
 
 
 @pytest.mark.parametrize("processes", [2, 3])
 def test_processes_share_every_batch_of_every_stream(processes):
-    plan = Plan((Stream("one", np.arange(38)), Stream("two", np.arange(38, 45), batch_size=5)))
+    plan = EpochPlan((Stream("one", np.arange(38)), Stream("two", np.arange(38, 45), batch_size=5)))
     whole = batches_of(plan, 45)
     parts = [batches_of(plan, 45, rank=rank, processes=processes) for rank in range(processes)]
     for step, shares in zip(whole, zip(*parts, strict=True), strict=True):
@@ -108,7 +108,7 @@ def test_processes_share_every_batch_of_every_stream(processes):
 
 def test_targets_go_with_their_samples():
     index = np.array([7, 3, 9, 1])
-    steps = batches_of(Plan((Stream("some", index, batch_size=2),)), 10)
+    steps = batches_of(EpochPlan((Stream("some", index, batch_size=2),)), 10)
     for (share,) in steps:
         assert index[share.places].tolist() == share.index.tolist()
 
@@ -119,8 +119,8 @@ def test_targets_go_with_their_samples():
         (lambda: Stream(views=()), "views of a stream"),
         (lambda: Stream(views=("odd",)), "views of a stream are some of plain, weak"),
         (lambda: Stream(index=np.arange(3), targets=np.zeros(2)), "targets need an index of as many samples"),
-        (lambda: Plan(()), "streams with different names"),
-        (lambda: Plan((Stream(), Stream())), "streams with different names"),
+        (lambda: EpochPlan(()), "streams with different names"),
+        (lambda: EpochPlan((Stream(), Stream())), "streams with different names"),
     ],
 )
 def test_what_cannot_be_visited_is_said(build, message):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from antidote_learn.methods import Plan, Stage, StepStats, Stream
+from antidote_learn.methods import EpochPlan, Stage, StepStats, Stream
 from antidote_learn.nn.averaging import update_average
 
 
@@ -40,7 +40,7 @@ class TwoStreams:
 
     def begin_epoch(self, epoch, ctx):
         if not self.mixing:
-            return Plan()
+            return EpochPlan()
         streams = []
         for number, net in enumerate(self.nets):
             scores = ctx.score(net, view="weak")
@@ -53,7 +53,7 @@ class TwoStreams:
                 Stream(f"labelled{number}", index.numpy(), targets[index], views=("weak", "weak"), batch_size=16),
                 Stream(f"unlabelled{number}", (~easy).nonzero()[:, 0].numpy(), views=("weak", "plain"), batch_size=8),
             ]
-        return Plan(tuple(streams), steps=7)
+        return EpochPlan(tuple(streams), steps=7)
 
     def step(self, batch, ctx):
         loss = self.mixed_loss(batch, ctx) if self.mixing else self.plain_loss(batch, ctx)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from antidote_learn.core.rates import estimate_noise_rate
+from antidote_learn.data.builtin import load_named
 from antidote_learn.data.prepared import prepare
-from antidote_learn.data.sources import load_named
 from antidote_learn.training import estimation
 from antidote_learn.training.engine import Engine
 from antidote_learn.training.estimation import WARM_UP, estimated_rate

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 
 from antidote_learn import train
 from antidote_learn.core.beliefs import Beliefs
+from antidote_learn.data.load import open_data
 from antidote_learn.data.noise import inject
-from antidote_learn.data.opening import open_data
 from antidote_learn.training.posterior import Posterior, read_posterior, write_posterior
 from tests.commands import antidote
 

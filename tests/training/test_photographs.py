@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from antidote_learn import load, train
-from antidote_learn.data.sources import load_named
+from antidote_learn.data.builtin import load_named
 from tests.webvision import tree
 
 SETTINGS = {"method": "ce", "model": "mlp:hidden=[4]", "lr": 0.01, "epochs": 2, "workers": 1}

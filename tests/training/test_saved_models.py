@@ -205,7 +205,7 @@ def test_the_best_epoch_has_a_model_of_its_own(tmp_path):
 
 
 def digits_of_the_test_part() -> np.ndarray:
-    from antidote_learn.data.sources import load_named
+    from antidote_learn.data.builtin import load_named
 
     arrays = load_named("digits")
     return np.array(arrays.classes)[arrays.test_labels]

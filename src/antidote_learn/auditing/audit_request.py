@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from antidote_learn.auditing.counts import check_cut
 from antidote_learn.data.encoders import check_encoder
+from antidote_learn.data.load import check_out, data_kind
 from antidote_learn.data.noise_grammar import parse_noise
-from antidote_learn.data.opening import check_out, data_kind
 from antidote_learn.models import split_model
 from antidote_learn.training.protocols import check_seeds, own_settings
 

@@ -20,10 +20,10 @@ from antidote_learn.auditing.contents import hash_if_stored
 from antidote_learn.auditing.cross_training import EPOCHS
 from antidote_learn.auditing.embeddings import ROOM, Embeddable, Pictures, Texts
 from antidote_learn.auditing.features import features_text, text_columns, width_of, with_audit_features
-from antidote_learn.data.encoders import IMAGES, Encoder, chosen_encoder, missing_encoder
+from antidote_learn.data.encoders import IMAGES, Encoder, missing_encoder, select_encoder
 from antidote_learn.data.labels import as_numpy
-from antidote_learn.data.opening import open_data
-from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take
+from antidote_learn.data.load import open_data
+from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take_inputs
 from antidote_learn.data.sentences import texts_of
 from antidote_learn.models import check_model, default_model
 from antidote_learn.training.engine import Engine
@@ -123,7 +123,7 @@ def audit(
         reporter.note(f"the test part of {arrays.name} is not audited")
     if encoder == "auto" and model is not None and not isinstance(arrays.inputs, pd.DataFrame):
         encoder = "none"  # the user's own network reads the pixels
-    reader = chosen_encoder(encoder, arrays.inputs)
+    reader = select_encoder(encoder, arrays.inputs)
     settings = {"epochs": epochs}
     _, protocol = chosen_protocol("features" if reader is IMAGES else None, arrays, settings)
     given = prepare(
@@ -175,7 +175,7 @@ def audit(
         data=data,
         embeddable=embeddable,
         names=tuple(map(int, data.classes)) if _has_integers(y) else data.classes,
-        inputs=take(arrays.inputs, places),
+        inputs=take_inputs(arrays.inputs, places),
         settings=Settings(model=network, workers=WORKERS, **shared(spec, Settings, but=("model",))),
         about={
             "data": spec.data,

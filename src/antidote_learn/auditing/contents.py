@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from antidote_learn.data.folders import image_names
-from antidote_learn.data.sources import DATA
+from antidote_learn.data.builtin import DATA
+from antidote_learn.data.image_folders import image_names
 from antidote_learn.training.checkpoint import digest
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from antidote_learn.data.labels import listed
+from antidote_learn.data.labels import short_list
 
 COLUMNS = ("index", "given_label", "decision", "new_label")
 HASH, FILE = "data_hash", "file"  # optional columns: the digest of the data, the image file of a row
@@ -53,7 +53,7 @@ def read_decisions(source: str | Path | pd.DataFrame) -> pd.DataFrame:
             raise ValueError(f"{name} cannot be read as decisions ({error}): export them again") from error
     lost = [column for column in COLUMNS if column not in frame]
     if lost:
-        raise ValueError(f"{name} lacks column {lost[0]!r}; decisions have the columns {listed(COLUMNS)}")
+        raise ValueError(f"{name} lacks column {lost[0]!r}; decisions have the columns {short_list(COLUMNS)}")
     return frame
 
 
@@ -65,7 +65,7 @@ def data_hash(decisions: pd.DataFrame) -> str | None:
     if len(found) > 1 or not re.fullmatch("[0-9a-f]{64}", found[0]):
         raise ValueError(
             f"the decisions must have one digest in column {HASH!r}, of the data that was audited; received "
-            f"{listed(found)}: export them again, and apply each export by itself"
+            f"{short_list(found)}: export them again, and apply each export by itself"
         )
     return str(found[0])
 
@@ -151,7 +151,7 @@ def _new_class(row: int, cell: str, known: frozenset[str]) -> str:
     found = [name for name in _readings(cell) if name in known]
     if not found:
         raise ValueError(
-            f"row {row} is to become {cell!r}, which is no class of the data; accepted: {listed(sorted(known))}"
+            f"row {row} is to become {cell!r}, which is no class of the data; accepted: {short_list(sorted(known))}"
         )
     return found[0]
 

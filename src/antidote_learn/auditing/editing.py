@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from antidote_learn.auditing.decisions import Change, Decisions, match_decisions
-from antidote_learn.data.labels import class_names, label_words, names_of
+from antidote_learn.data.labels import label_words, names_of, sort_class_names
 from antidote_learn.data.safety import SEPARATORS
-from antidote_learn.data.tabular import about, all_arrays, label_columns, read_frame, read_npz
+from antidote_learn.data.tabular import all_arrays, label_columns, name_in_errors, read_frame, read_npz
 
 
 class Editor(Protocol):
@@ -154,14 +154,14 @@ EDITORS: dict[str, Callable[[Path, str | None], Editor]] = {
 def review_of_file(given: pd.DataFrame, source: Path, suffix: str, label: str | None) -> tuple[Editor, Decisions]:
     """Opens the file and matches the decisions with it; decisions that do not fit are a ValueError."""
     edited = EDITORS[suffix](source, label)
-    with about(source):
-        return edited, match_decisions(given, edited.words, class_names({*edited.spelled}))
+    with name_in_errors(source):
+        return edited, match_decisions(given, edited.words, sort_class_names({*edited.spelled}))
 
 
 def _read_with_labels(path: Path, label: str | None) -> tuple[pd.DataFrame, list[str]]:
     """Reads the table as an audit does, and the names of its columns of given and, if it has them, clean labels."""
     frame = read_frame(path)
-    with about(path):
+    with name_in_errors(path):
         return frame, [name for name in label_columns(frame, label, None) if name is not None]
 
 

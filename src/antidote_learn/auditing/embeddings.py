@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from antidote_learn.auditing.features import parts
 from antidote_learn.data.encoders import IMAGES, TEXT, Encoder
 from antidote_learn.data.loaders import read_ahead
-from antidote_learn.data.pictures import embedded_images
-from antidote_learn.data.rows import FileRows, Rows
+from antidote_learn.data.pictures import embed_images
+from antidote_learn.data.rows import FileRows, SampleRows
 from antidote_learn.data.safety import check_regular
-from antidote_learn.data.sentences import embedded
+from antidote_learn.data.sentences import embed_texts
 from antidote_learn.training.checkpoint import read_tensors, write_tensors
 
 ROOM = "embeddings"  # the folder of the files, in the audit's folder, and the name of the array in a file
@@ -59,7 +59,7 @@ class Embeddable(Protocol):
 class Pictures:
     """Images of a data set; two files count as the same if name, size and time of change agree."""
 
-    rows: Rows
+    rows: SampleRows
     encoder: ClassVar[Encoder] = IMAGES
     batch: ClassVar[int] = 32
 
@@ -85,7 +85,7 @@ class Pictures:
     def embed(self, batches: Sequence[Index]) -> Iterator[Numbers]:
         """See `Embeddable.embed`."""
         for images in read_ahead(self.rows, batches, workers=WORKERS):
-            yield embedded_images(images).numpy()
+            yield embed_images(images).numpy()
 
     def of_rows(self, embeddings: Numbers) -> Numbers:
         """Returns the embeddings as they are: each image is a row."""
@@ -123,7 +123,7 @@ class Texts:
     def embed(self, batches: Sequence[Index]) -> Iterator[Numbers]:
         """See `Embeddable.embed`."""
         for batch in batches:
-            yield embedded([self.distinct[i] for i in batch])
+            yield embed_texts([self.distinct[i] for i in batch])
 
     def of_rows(self, embeddings: Numbers) -> Numbers:
         """See `Embeddable.of_rows`."""

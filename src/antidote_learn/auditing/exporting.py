@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from antidote_learn.data.cells import defuse_table
 from antidote_learn.data.safety import check_name
+from antidote_learn.data.spreadsheets import defuse_table
 from antidote_learn.training.checkpoint import replacing
 
 

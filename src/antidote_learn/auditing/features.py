@@ -17,8 +17,8 @@ from torch.nn.functional import adaptive_avg_pool2d
 from antidote_learn._types import Inputs
 from antidote_learn.auditing.neighbours import duplicate_groups
 from antidote_learn.data.encoders import Encoder
-from antidote_learn.data.encoding import DenseRows, Encoding, FeatureEncoding, Rows, SparseRows, TableEncoding
-from antidote_learn.data.labels import listed
+from antidote_learn.data.encoding import DenseRows, Encoding, FeatureEncoding, SampleRows, SparseRows, TableEncoding
+from antidote_learn.data.labels import short_list
 from antidote_learn.data.loaders import Preparation
 from antidote_learn.data.prepared import Prepared
 
@@ -91,7 +91,7 @@ def features_text(data: Prepared, encoder: Encoder | None) -> str:
     if isinstance(encoding, TableEncoding):
         text = f"text, {f'embedded by {encoder.name}' if encoder else f'TF-IDF in {TEXT_WIDTH} directions'}"
         names = [f"{column.name} ({text if column.kind == 'text' else column.kind})" for column in encoding.columns]
-        return f"columns {listed(names)}"
+        return f"columns {short_list(names)}"
     how = f"embedded by {encoder.name}" if encoder else "by networks trained from scratch"
     return f"images read at {encoding.shape[1]} x {encoding.shape[2]} pixels, {how}"
 
@@ -107,7 +107,7 @@ def _vary_alike(std: Numbers) -> bool:
     return len(std) >= MANY_COLUMNS and bool(np.quantile(std, 0.75) <= ALIKE * np.quantile(std, 0.25))
 
 
-def _rescale_rows(rows: Rows, encoding: FeatureEncoding) -> Rows:
+def _rescale_rows(rows: SampleRows, encoding: FeatureEncoding) -> SampleRows:
     """Gives columns that vary alike their own deviations back; other columns stay standardised."""
     if not _vary_alike(encoding.std):
         return rows

@@ -13,8 +13,8 @@ import pandas as pd
 
 from antidote_learn._types import Arrays, ImageFiles
 from antidote_learn.auditing.decisions import Change, Decisions, match_decisions
-from antidote_learn.data.folders import read_folder
-from antidote_learn.data.tabular import about
+from antidote_learn.data.image_folders import read_folder
+from antidote_learn.data.tabular import name_in_errors
 
 DROPPED = ".dropped"  # the folder of images that are dropped in place; hidden folders are no classes
 
@@ -39,7 +39,7 @@ def review_of_folder(given: pd.DataFrame, source: Path) -> tuple[Arrays, Decisio
     images = read_folder(source)
     assert isinstance(images.inputs, ImageFiles)
     labels = [images.classes[k] for k in images.labels]
-    with about(source):
+    with name_in_errors(source):
         return images, match_decisions(given, labels, images.classes, images.inputs.names)
 
 

@@ -14,7 +14,7 @@ from antidote_learn.auditing.issue_table import AuditRows, issues_table
 from antidote_learn.auditing.neighbours import duplicate_groups, nearest_rows
 from antidote_learn.auditing.scores import score
 from antidote_learn.core.beliefs import Beliefs, blocks
-from antidote_learn.data.labels import as_numpy, class_names, label_words, listed, numbered
+from antidote_learn.data.labels import as_numpy, label_words, number_words, short_list, sort_class_names
 from antidote_learn.data.tabular import as_inputs
 
 SUM_TOLERANCE = 1e-2  # how far the sum of a row of probabilities may lie from 1, so that rounded ones pass
@@ -127,13 +127,15 @@ def _number_by_columns(labels: Any, pred_probs: Any) -> tuple[Integers, Sequence
         return array.astype(np.int64), range(count)
     words = label_words(values, "labels", len(array))
     named = isinstance(pred_probs, pd.DataFrame)
-    classes = tuple(map(str, pred_probs.columns)) if named else class_names({*words})
-    found = numbered(words, classes)
+    classes = tuple(map(str, pred_probs.columns)) if named else sort_class_names({*words})
+    found = number_words(words, classes)
     if (found < 0).any():
-        raise ValueError(f"label {words[found < 0][0]!r} is no column of pred_probs ({listed(classes)}): rename one")
+        raise ValueError(
+            f"label {words[found < 0][0]!r} is no column of pred_probs ({short_list(classes)}): rename one"
+        )
     if len(classes) < 2 or (columns is not None and columns != len(classes)):
         raise ValueError(
-            f"the labels have {len(classes)} classes ({listed(classes)}), there are {columns} columns: give a "
+            f"the labels have {len(classes)} classes ({short_list(classes)}), there are {columns} columns: give a "
             "column for each class, at least two, in sorted order, or a DataFrame with their names"
         )
     return found, classes

@@ -44,7 +44,7 @@ def compare(
             if value not in accepted:
                 raise ValueError(f"{what} must be one of {', '.join(accepted)}; got {value!r}")
         from antidote_learn.bench.layout import check_layout, make_cells
-        from antidote_learn.data.opening import check_out
+        from antidote_learn.data.load import check_out
 
         cells = make_cells(
             data,

@@ -52,7 +52,7 @@ def _loss_rows() -> list[Row]:
 
 def preset_losses(data: str) -> list[Row]:
     """Returns the rows of the paper's tables on a data set, with the cases they stand in for."""
-    from antidote_learn.data.sources import DATA
+    from antidote_learn.data.builtin import DATA
     from antidote_learn.presets import cases, cases_on, row_names
 
     known = list(dict.fromkeys([*(case.data for case in cases()), *DATA]))
@@ -94,7 +94,7 @@ def _method_rows() -> list[Row]:
 
 
 def _data_rows() -> list[Row]:
-    from antidote_learn.data.sources import DATA
+    from antidote_learn.data.builtin import DATA
 
     return [{"name": name, "about": source.about} for name, source in DATA.items()]
 

@@ -1,18 +1,39 @@
-"""Images on their way into a network: random crops, flips and rotations, then normalisation, a batch at a time."""
+"""Random crops, flips and rotations of images, and their normalisation, a batch at a time.
+
+Random numbers are drawn for the whole global batch, of which a process takes its part.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from antidote_learn.data.colours import Amounts, jitter
-from antidote_learn.data.crops import Range, resized_crop
-from antidote_learn.data.draws import Part as Part
-from antidote_learn.data.draws import draw_integers, draw_uniform
+
+class Part(NamedTuple):
+    """Which of a larger batch the images are: what is random is drawn for all of it, however it was split."""
+
+    start: int
+    total: int
+
+
+def draw_integers(
+    end: int, images: Tensor, generator: torch.Generator, part: Part | None, *, rows: int = 2
+) -> tuple[Tensor, ...]:
+    """``rows`` tensors (B,) of integers, uniform in 0 ... end - 1."""
+    start, total = part or Part(0, len(images))
+    drawn = torch.randint(end, (rows, total), generator=generator, device=generator.device)
+    return drawn[:, start : start + len(images)].to(images.device).unbind()
+
+
+def draw_uniform(images: Tensor, generator: torch.Generator, part: Part | None, *, rows: int) -> Tensor:
+    """(rows, B) numbers, uniform in [0, 1)."""
+    start, total = part or Part(0, len(images))
+    drawn = torch.rand((rows, total), generator=generator, device=generator.device)
+    return drawn[:, start : start + len(images)].to(images.device)
 
 
 def crop(images: Tensor, *, padding: int, generator: torch.Generator, part: Part | None = None) -> Tensor:
@@ -129,115 +150,3 @@ def _per_channel(name: str, numbers: Sequence[float], channels: int) -> Sequence
             f"received {len(numbers)}: choose the normalisation of data with as many channels"
         )
     return numbers if len(numbers) == channels else [numbers[0]] * channels
-
-
-@dataclass(frozen=True)
-class Augmentation:
-    """What is done to training images, in this order; the default is nothing.
-
-    Attributes:
-        padding: Of the random crop; 0 for none.
-        size: Side to which a random box is resampled (`resized_crop`); 0 for none.
-        scale: Range of the box's area, as a share of the image's.
-        ratio: Range of its width over its height.
-        flip: Whether images are mirrored left to right at random.
-        degrees: The largest angle of the random rotation, at most 180; 0 for none.
-        colour: How much brightness, contrast, saturation (each at most 1) and hue (at most 0.5) change (`jitter`).
-    """
-
-    padding: int = 0
-    size: int = 0
-    scale: Range = (0.08, 1.0)
-    ratio: Range = (3 / 4, 4 / 3)
-    flip: bool = False
-    degrees: float = 0.0
-    colour: Amounts = (0.0, 0.0, 0.0, 0.0)
-
-    def __post_init__(self) -> None:
-        """Refuse numbers that mean nothing."""
-        if not (isinstance(self.padding, int) and self.padding >= 0):
-            raise ValueError(f"padding must be a whole number of pixels, 0 for none; received {self.padding!r}")
-        if not 0.0 <= self.degrees <= 180.0:
-            raise ValueError(f"degrees must lie in 0 ... 180, the largest angle either way; received {self.degrees!r}")
-        if not (isinstance(self.size, int) and self.size >= 0):
-            raise ValueError(f"size must be a side in pixels, 0 for none; received {self.size!r}")
-        if not 0.0 < self.scale[0] <= self.scale[1] <= 1.0:
-            raise ValueError(f"scale must be a range of shares in (0, 1]; received {self.scale!r}")
-        if not 0.0 < self.ratio[0] <= self.ratio[1] < float("inf"):
-            raise ValueError(f"ratio must be a range of width over height above 0; received {self.ratio!r}")
-        if not all(0.0 <= amount <= most for amount, most in zip(self.colour, (1.0, 1.0, 1.0, 0.5), strict=True)):
-            raise ValueError(
-                "colour must be the amounts of brightness, contrast and saturation in 0 ... 1 and of hue in 0 ... 0.5; "
-                f"received {self.colour!r}"
-            )
-
-    def apply(self, images: Tensor, generator: torch.Generator, part: Part | None = None) -> Tensor:
-        """The images augmented.
-
-        Args:
-            images: (B, C, H, W) of any dtype, uint8 where they are resampled or their colours change; not changed.
-            generator: Draws everything that is random: the same state gives the same result.
-            part: As for `crop`.
-
-        Returns:
-            (B, C, H, W) or (B, C, size, size); the images themselves where there is nothing to do.
-        """
-        if self.padding:
-            images = crop(images, padding=self.padding, generator=generator, part=part)
-        if self.size:
-            box: dict[str, Range] = {"scale": self.scale, "ratio": self.ratio}
-            images = resized_crop(images, size=self.size, **box, generator=generator, part=part)
-        if self.flip:
-            images = flip(images, generator=generator, part=part)
-        if self.degrees:
-            images = rotate(images, degrees=self.degrees, generator=generator, part=part)
-        if any(self.colour):
-            images = jitter(images, amounts=self.colour, generator=generator, part=part)
-        return images
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How the images of a data set are prepared: see `normalise` and `Augmentation`.
-
-    Where the augmentation has a ``size``, other images are cut to it in their centre, and files are decoded to squares
-    of ``side`` before either.
-    """
-
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    augmentation: Augmentation
-    side: int = 0
-
-
-# cifar10, cifar100, mnist: the data loaders of github.com/cswjl/eps-softmax, which the paper's own code builds on.
-# cifar10n, cifar100n: those of github.com/UCSC-REAL/cifar-10-100n; the first one's deviation is a mean over images.
-# imagenet: that of the same code for mini-WebVision. There a box is drawn of the whole image, here of the square in its
-# centre, at a side of 256.
-# none: pixels scaled to 0 ... 1 and nothing else.
-RECIPES: dict[str, Recipe] = {
-    "cifar10": Recipe(
-        mean=(0.49139968, 0.48215827, 0.44653124),
-        std=(0.24703233, 0.24348505, 0.26158768),
-        augmentation=Augmentation(padding=4, flip=True),
-    ),
-    "cifar100": Recipe(
-        mean=(0.5071, 0.4865, 0.4409),
-        std=(0.2673, 0.2564, 0.2762),
-        augmentation=Augmentation(padding=4, flip=True, degrees=20.0),
-    ),
-    "cifar10n": Recipe(
-        mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010), augmentation=Augmentation(padding=4, flip=True)
-    ),
-    "cifar100n": Recipe(
-        mean=(0.5071, 0.4867, 0.4408), std=(0.2675, 0.2565, 0.2761), augmentation=Augmentation(padding=4, flip=True)
-    ),
-    "mnist": Recipe(mean=(0.1307,), std=(0.3081,), augmentation=Augmentation()),
-    "imagenet": Recipe(
-        mean=(0.485, 0.456, 0.406),
-        std=(0.229, 0.224, 0.225),
-        augmentation=Augmentation(size=224, flip=True, colour=(0.4, 0.4, 0.4, 0.2)),
-        side=256,
-    ),
-    "none": Recipe(mean=(0.0,), std=(1.0,), augmentation=Augmentation()),
-}

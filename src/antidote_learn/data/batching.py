@@ -1,4 +1,4 @@
-"""An epoch's plan cut into batches, a process's share of each; and the plan as it is saved."""
+"""The order of an epoch's samples, its plan cut into batches for each process, and the plan as it is saved."""
 
 from __future__ import annotations
 
@@ -9,10 +9,36 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from antidote_learn.data.loaders import Index, in_batches, part_of, shuffled
-from antidote_learn.data.streams import Plan, Stream
+from antidote_learn.data.streams import EpochPlan, Stream
+
+Index = NDArray[np.int64]
+"""Positions of samples, one for each."""
+
+
+def epoch_order(count: int, *, seed: int, epoch: int) -> Index:
+    """(count,) the order of an epoch: a function of the seed and the epoch, so that a resumed run sees the same."""
+    return np.random.default_rng([seed, epoch]).permutation(count)
+
+
+def cut_batches(order: Index, *, batch_size: int, processes: int = 1) -> list[Index]:
+    """The order cut into global batches; none is dropped.
+
+    A last batch with fewer than two samples for each process is joined to the one before it: batch norm cannot train on
+    a single sample.
+    """
+    starts = list(range(0, len(order), batch_size))
+    if len(starts) > 1 and len(order) - starts[-1] < 2 * processes:
+        starts.pop()
+    return [order[a:b] for a, b in zip(starts, [*starts[1:], len(order)], strict=True)]
+
+
+def rank_slice(batch: Index, rank: int, processes: int) -> slice:
+    """Which samples of a global batch are this process's: contiguous, and even up to one."""
+    ends = [len(batch) * r // processes for r in (rank, rank + 1)]
+    return slice(*ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +52,7 @@ class Share:
 
 
 def cut_plan(
-    plan: Plan, everything: Index, *, seeds: Sequence[int], epoch: int, batch_size: int, rank: int, processes: int
+    plan: EpochPlan, everything: Index, *, seeds: Sequence[int], epoch: int, batch_size: int, rank: int, processes: int
 ) -> list[list[Share]]:
     """For each step of an epoch a process's share of every stream.
 
@@ -46,8 +72,8 @@ def cut_plan(
     for number, (stream, visit, seed) in enumerate(zip(plan.streams, visits, seeds, strict=True)):
         size = stream.batch_size or batch_size
         if number == leader and plan.steps is None:
-            order = shuffled(len(visit), seed=seed, epoch=epoch)
-            once = in_batches(order, batch_size=size, processes=processes)
+            order = epoch_order(len(visit), seed=seed, epoch=epoch)
+            once = cut_batches(order, batch_size=size, processes=processes)
             steps = len(once)
             cuts.append(iter(once))
         else:
@@ -55,7 +81,7 @@ def cut_plan(
     shares = []
     for _ in range(steps):
         wholes = [next(cut) for cut in cuts]
-        parts = [part_of(whole, rank, processes) for whole in wholes]
+        parts = [rank_slice(whole, rank, processes) for whole in wholes]
         shares.append(
             [
                 Share(whole[part], visit[whole[part]], part.start, len(whole))
@@ -74,14 +100,14 @@ def _full_batches(size: int, seed: int, epoch: int, batch_size: int) -> Iterator
     rest = np.empty(0, dtype=np.int64)
     for lap in count():
         own = seed if lap == 0 else int(np.random.SeedSequence((seed, lap)).generate_state(1, np.uint64)[0]) >> 2
-        rest = np.concatenate([rest, shuffled(size, seed=own, epoch=epoch)])
+        rest = np.concatenate([rest, epoch_order(size, seed=own, epoch=epoch)])
         length = min(batch_size, size)
         while len(rest) >= max(length, 1) or not size:
             yield rest[:length]
             rest = rest[length:]
 
 
-def plan_state(plan: Plan) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def plan_state(plan: EpochPlan) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """A plan as tensors and a JSON value, for a checkpoint."""
     tensors = {}
     for stream in plan.streams:
@@ -95,7 +121,7 @@ def plan_state(plan: Plan) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, {"streams": streams, "steps": plan.steps}
 
 
-def plan_from_state(tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> Plan:
+def plan_from_state(tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> EpochPlan:
     """What `plan_state` gave."""
     streams = []
     for entry in state["streams"]:
@@ -109,4 +135,4 @@ def plan_from_state(tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> 
                 batch_size=entry["batch_size"],
             )
         )
-    return Plan(tuple(streams), state["steps"])
+    return EpochPlan(tuple(streams), state["steps"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from antidote_learn.data.draws import Part, draw_uniform
+from antidote_learn.data.augment import Part, draw_uniform
 
 LUMA = (0.299, 0.587, 0.114)  # of red, green and blue: ITU-R 601-2, as in Pillow
 

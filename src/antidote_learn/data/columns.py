@@ -15,8 +15,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from antidote_learn.data.labels import names_of
 from antidote_learn.data.rows import Block
-from antidote_learn.data.saved import Meta, Tensors, damaged, saved_array, saved_field, saved_strings
 from antidote_learn.data.sentences import EmbeddingColumn, embedding_column, embedding_from_state, texts_of
+from antidote_learn.data.state_checks import Meta, Tensors, damage_error, read_field, read_strings, read_tensor
 
 FLAGS = {"0": "False", "1": "True", "False": "False", "True": "True"}
 MAX_CATEGORIES = 100
@@ -66,7 +66,7 @@ class NumberColumn:
 
     def encode(self, values: pd.Series[Any]) -> Block:
         """(N, width)."""
-        numbers = _numbers(values, self.name, self.kind)
+        numbers = _parse_numbers(values, self.name, self.kind)
         lost = np.isnan(numbers)
         scaled = np.where(lost, 0.0, (numbers - self.mean) / (self.std or math.inf))
         return np.stack([scaled, lost] if self.missing else [scaled], axis=1).astype(np.float32)
@@ -144,7 +144,7 @@ def fit_column(
     if kind == "text":
         return (embedding_column(name), "") if text_features == "embeddings" else _fit_text(values, name)
     if kind in ("number", "time"):
-        return _fit_numbers(_numbers(values, name, kind), name, kind), ""
+        return _fit_numbers(_parse_numbers(values, name, kind), name, kind), ""
     return _fit_categories(values, name, kind)
 
 
@@ -198,7 +198,7 @@ def _vectorizer(**settings: Any) -> TfidfVectorizer:
     return TfidfVectorizer(**{**TEXT_SETTINGS, "ngram_range": tuple(TEXT_SETTINGS["ngram_range"])}, **settings)
 
 
-def _numbers(values: pd.Series[Any], name: str, kind: str) -> Floats:
+def _parse_numbers(values: pd.Series[Any], name: str, kind: str) -> Floats:
     """Numbers, or dates as seconds: float64, NaN where missing; ValueError where a value is neither."""
     numbers = _seconds(values) if kind == "time" else _floats(values)
     doubtful = ~(np.abs(numbers) <= LARGEST)
@@ -233,19 +233,19 @@ def _seconds(values: pd.Series[Any]) -> Floats:
 
 def column_from_state(meta: Any, tensors: Tensors, idf: str) -> Column:
     """The column that a run saved: what `meta` gave and, for text, the array called ``idf``; ValueError if damaged."""
-    name, kind = saved_field(meta, "name", str), saved_field(meta, "kind", str)
+    name, kind = read_field(meta, "name", str), read_field(meta, "kind", str)
     if kind in ("number", "time"):
-        mean, std = saved_field(meta, "mean", float), saved_field(meta, "std", float)
+        mean, std = read_field(meta, "mean", float), read_field(meta, "std", float)
         if not (math.isfinite(mean) and 0.0 <= std < math.inf):
-            raise damaged(f"column {name!r} has mean {mean} and deviation {std}")
-        return NumberColumn(name, kind, mean, std, saved_field(meta, "missing", bool))
+            raise damage_error(f"column {name!r} has mean {mean} and deviation {std}")
+        return NumberColumn(name, kind, mean, std, read_field(meta, "missing", bool))
     if kind in ("flag", "category"):
-        return CategoryColumn(name, kind, saved_strings(meta, "categories", distinct=True))
+        return CategoryColumn(name, kind, read_strings(meta, "categories", distinct=True))
     if kind == EmbeddingColumn.kind:
         return embedding_from_state(meta)
     if kind != "text":
-        raise damaged(f"column {name!r} is of kind {kind!r}")
-    if saved_field(meta, "settings", dict) != TEXT_SETTINGS:
-        raise damaged(f"column {name!r} has text settings {meta['settings']}, known are {TEXT_SETTINGS}")
-    terms = saved_strings(meta, "terms", distinct=True)
-    return TextColumn(name, terms, saved_array(tensors, idf, len(terms), np.float64))
+        raise damage_error(f"column {name!r} is of kind {kind!r}")
+    if read_field(meta, "settings", dict) != TEXT_SETTINGS:
+        raise damage_error(f"column {name!r} has text settings {meta['settings']}, known are {TEXT_SETTINGS}")
+    terms = read_strings(meta, "terms", distinct=True)
+    return TextColumn(name, terms, read_tensor(tensors, idf, len(terms), np.float64))

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from antidote_learn.data.draws import Part, draw_uniform
+from antidote_learn.data.augment import Part, draw_uniform
 
 ATTEMPTS = 10  # boxes drawn for each image; where none lies inside it, the largest box in its centre is taken
 
@@ -15,7 +15,7 @@ Range = tuple[float, float]
 """The lowest and the highest."""
 
 
-def resized_crop(
+def crop_and_resize(
     images: Tensor, *, size: int, scale: Range, ratio: Range, generator: torch.Generator, part: Part | None = None
 ) -> Tensor:
     """A random box of each image (see `draw_boxes`), resampled to (size, size) (see `resample`).
@@ -58,7 +58,7 @@ def draw_boxes(
     first = torch.where(fits, number, ATTEMPTS).amin(dim=0)
     shape = min(max(width / height, ratio[0]), ratio[1])  # of the box in the centre
     largest = (round(min(height, width / shape)), round(min(width, height * shape)))
-    rows, columns = (_first(sides, first, last) for sides, last in zip((tall, wide), largest, strict=True))
+    rows, columns = (_first_fit(sides, first, last) for sides, last in zip((tall, wide), largest, strict=True))
     slack = torch.stack([height - rows, width - columns])
     place = torch.where(first == ATTEMPTS, slack // 2, (drawn[2 * ATTEMPTS :] * (slack + 1)).floor())
     return torch.stack([*place, rows, columns], dim=1).long()
@@ -84,13 +84,13 @@ def resample(images: Tensor, boxes: Tensor, *, size: int) -> Tensor:
     return pixels.round().clamp(0, 255).to(torch.uint8).contiguous()
 
 
-def centre(images: Tensor, size: tuple[int, ...]) -> Tensor:
+def crop_centre(images: Tensor, size: tuple[int, ...]) -> Tensor:
     """The centre (h, w) of images (B, C, H, W) that are at least as large."""
     top, left = (round((whole - part) / 2) for whole, part in zip(images.shape[2:], size, strict=True))
     return images[:, :, top : top + size[0], left : left + size[1]]
 
 
-def _first(sides: Tensor, first: Tensor, last: int) -> Tensor:
+def _first_fit(sides: Tensor, first: Tensor, last: int) -> Tensor:
     """(B,) the side of the first box that fits, or else the last resort."""
     return torch.cat([sides, sides.new_full((1, sides.shape[1]), last)]).gather(0, first[None])[0]
 

@@ -37,7 +37,7 @@ def fetch(url: str, target: Path, *, sha256: str, progress: Progress | None = No
         ValueError: The digest is another.
     """
     found, done = hashlib.sha256(), 0
-    with _arriving(target) as file:
+    with _open_until_whole(target) as file:
         for chunk, total in _chunks(url, target):
             file.write(chunk)
             found.update(chunk)
@@ -64,7 +64,7 @@ def extract(archive: Path, root: Path, *, members: Collection[str]) -> None:
         with tarfile.open(archive, "r:gz") as tar:
             for entry in tar:
                 if entry.name in missing and entry.isfile() and (content := tar.extractfile(entry)) is not None:
-                    with _arriving(root / entry.name) as file:
+                    with _open_until_whole(root / entry.name) as file:
                         shutil.copyfileobj(content, file)
                     missing.remove(entry.name)
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -90,7 +90,7 @@ def _chunks(url: str, target: Path) -> Iterator[tuple[bytes, int | None]]:
 
 
 @contextmanager
-def _arriving(target: Path) -> Iterator[BinaryIO]:
+def _open_until_whole(target: Path) -> Iterator[BinaryIO]:
     """A file to write that takes the name ``target`` when all went well, and is removed otherwise."""
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")

@@ -59,7 +59,7 @@ def check_encoder(choice: str) -> None:
         raise ValueError(f"encoder {choice} is not installed (no module {encoder.missing!r}): {encoder.advice}")
 
 
-def chosen_encoder(choice: str, inputs: Inputs) -> Encoder | None:
+def select_encoder(choice: str, inputs: Inputs) -> Encoder | None:
     """The encoder that reads these inputs; None where they are read as they are.
 
     Args:
@@ -69,7 +69,7 @@ def chosen_encoder(choice: str, inputs: Inputs) -> Encoder | None:
     if choice == "none":
         return None
     if choice == "auto":
-        encoder = _suitable(inputs)
+        encoder = _matching_encoder(inputs)
         return None if encoder is None or encoder.missing else encoder
     encoder = ENCODERS[choice]
     if not (_is_table(inputs) if encoder is TEXT else _are_images(inputs)):
@@ -79,11 +79,11 @@ def chosen_encoder(choice: str, inputs: Inputs) -> Encoder | None:
 
 def missing_encoder(inputs: Inputs) -> Encoder | None:
     """The encoder that suits the inputs but is not installed."""
-    encoder = _suitable(inputs)
+    encoder = _matching_encoder(inputs)
     return encoder if encoder is not None and encoder.missing else None
 
 
-def _suitable(inputs: Inputs) -> Encoder | None:
+def _matching_encoder(inputs: Inputs) -> Encoder | None:
     """Text for a table, images for images that are not tiny."""
     if _is_table(inputs):
         return TEXT

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
 from antidote_learn.data.columns import Column, TextColumn, column_from_state, fit_column
-from antidote_learn.data.listed import image_files
+from antidote_learn.data.image_tables import image_files
 from antidote_learn.data.rows import DenseRows as DenseRows
 from antidote_learn.data.rows import FileRows as FileRows
-from antidote_learn.data.rows import Index, joined
-from antidote_learn.data.rows import Rows as Rows
+from antidote_learn.data.rows import Index, join_blocks
+from antidote_learn.data.rows import SampleRows as SampleRows
 from antidote_learn.data.rows import SparseRows as SparseRows
-from antidote_learn.data.saved import Meta, Tensors, damaged, saved_array, saved_field, saved_strings
 from antidote_learn.data.sentences import EmbeddingColumn, check_text_features
+from antidote_learn.data.state_checks import Meta, Tensors, damage_error, read_field, read_strings, read_tensor
 from antidote_learn.data.tabular import as_frame, as_inputs
 
 VERSION = 1
@@ -45,7 +45,7 @@ class Encoding(Protocol):
     @property
     def notes(self) -> tuple[str, ...]: ...  # noqa: D102
 
-    def encode(self, inputs: Inputs) -> Rows:
+    def encode(self, inputs: Inputs) -> SampleRows:
         """The inputs as rows; ValueError where they are not like those of training."""
         ...
 
@@ -92,7 +92,7 @@ def fit_encoding(arrays: Arrays, *, index: Index | None = None, text_features: s
 
 def encoding_from_state(meta: Any, tensors: Tensors) -> Encoding:
     """The encoding that a run saved, from what `Encoding.state` gave; ValueError where that is incomplete."""
-    kind, version = saved_field(meta, "kind", str), saved_field(meta, "version", int)
+    kind, version = read_field(meta, "kind", str), read_field(meta, "version", int)
     if version != VERSION:
         raise ValueError(
             f"the saved preprocessing has version {version}, known is {VERSION}: use the package that made it"
@@ -100,17 +100,17 @@ def encoding_from_state(meta: Any, tensors: Tensors) -> Encoding:
     if kind == "table":
         return _table_from_state(meta, tensors)
     if kind not in ("images", "features"):
-        raise damaged(f"its kind is {kind!r}, known are images, features and table")
-    shape = tuple(saved_field(meta, "shape", list))
+        raise damage_error(f"its kind is {kind!r}, known are images, features and table")
+    shape = tuple(read_field(meta, "shape", list))
     if len(shape) != (3 if kind == "images" else 1) or not all(isinstance(size, int) and size > 0 for size in shape):
-        raise damaged(f"shape {list(shape)} is none of {kind}")
-    mean, std = (saved_array(tensors, name, shape[0], np.float32) for name in ("mean", "std"))
+        raise damage_error(f"shape {list(shape)} is none of {kind}")
+    mean, std = (read_tensor(tensors, name, shape[0], np.float32) for name in ("mean", "std"))
     if kind == "images" and not std.all():
-        raise damaged("the deviation of a channel is 0")
+        raise damage_error("the deviation of a channel is 0")
     if kind == "features":
         return FeatureEncoding(mean, std)
-    column = saved_field(meta, "column", str) if "column" in meta else ""
-    return ImageEncoding(shape, mean, std, column, _stored(meta, shape))
+    column = read_field(meta, "column", str) if "column" in meta else ""
+    return ImageEncoding(shape, mean, std, column, _read_row_shape(meta, shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ class ImageEncoding:
     kind: ClassVar[str] = "images"
     notes: ClassVar[tuple[str, ...]] = ()
 
-    def encode(self, inputs: Inputs) -> Rows:
+    def encode(self, inputs: Inputs) -> SampleRows:
         """Rows of uint8 (C, H, W); files are decoded to the size of training.
 
         A table in memory stands for the files that its column names, relative to the current folder.
@@ -145,7 +145,7 @@ class ImageEncoding:
             return FileRows(replace(inputs, size=shape[1]))
         if not isinstance(inputs, np.ndarray) or inputs.dtype != np.uint8 or inputs.shape[1:] != shape:
             needed = "uint8 images of shape (N, {}, {}, {})".format(*shape)
-            raise ValueError(f"{needed} are needed, as in training; received {_described(inputs)}")
+            raise ValueError(f"{needed} are needed, as in training; received {_describe_inputs(inputs)}")
         return DenseRows(inputs)
 
     def state(self) -> tuple[Meta, dict[str, NDArray[Any]]]:
@@ -174,12 +174,13 @@ class FeatureEncoding:
         """(D,)."""
         return self.mean.shape
 
-    def encode(self, inputs: Inputs) -> Rows:
+    def encode(self, inputs: Inputs) -> SampleRows:
         """Rows of float32 (D,)."""
         features = as_inputs(inputs)
         if not isinstance(features, np.ndarray) or features.shape[1:] != self.shape:
             raise ValueError(
-                f"numbers of shape (N, {len(self.mean)}) are needed, as in training; received {_described(inputs)}"
+                f"numbers of shape (N, {len(self.mean)}) are needed, as in training; "
+                f"received {_describe_inputs(inputs)}"
             )
         scaled = features - self.mean
         scaled /= np.where(self.std > 0, self.std, np.inf)
@@ -213,16 +214,16 @@ class TableEncoding:
         """Columns whose values are names or text: to be read as they are written (`read_features`)."""
         return tuple(column.name for column in self.columns if column.kind in ("category", "text", "embedding"))
 
-    def encode(self, inputs: Inputs) -> Rows:
+    def encode(self, inputs: Inputs) -> SampleRows:
         """Rows of float32 (D,), sparse where that takes less memory; other columns of the table are ignored."""
         if not isinstance(inputs, pd.DataFrame):
-            raise ValueError(f"a table (DataFrame) is needed, as in training; received {_described(inputs)}")
+            raise ValueError(f"a table (DataFrame) is needed, as in training; received {_describe_inputs(inputs)}")
         frame = as_frame(inputs, "the table")
         lost = [column.name for column in self.columns if column.name not in frame]
         if lost:
             names = ", ".join(map(repr, lost))
             raise ValueError(f"the table lacks column {names}, which training had: add it (its values may be missing)")
-        return joined([column.encode(frame[column.name]) for column in self.columns])
+        return join_blocks([column.encode(frame[column.name]) for column in self.columns])
 
     @property
     def exact(self) -> NDArray[np.bool_]:
@@ -236,7 +237,7 @@ class TableEncoding:
         return _meta(self, columns=[column.meta() for column in self.columns], notes=list(self.notes)), texts
 
 
-def _fit_images(shape: tuple[int, ...], rows: Rows, index: Index) -> ImageEncoding:
+def _fit_images(shape: tuple[int, ...], rows: SampleRows, index: Index) -> ImageEncoding:
     """Mean and deviation of each channel from counts of its 256 values, a chunk of images at a time."""
     counts = np.zeros((shape[0], 256))
     for start in range(0, len(index), CHUNK):
@@ -268,7 +269,7 @@ def _fit_table(frame: pd.DataFrame, text: tuple[str, ...], text_features: str) -
     return TableEncoding(columns, notes)
 
 
-def _described(inputs: Any) -> str:
+def _describe_inputs(inputs: Any) -> str:
     if isinstance(inputs, np.ndarray):
         return f"{inputs.dtype} of shape {inputs.shape}"
     return f"{type(inputs).__name__} of {len(inputs)} rows"
@@ -278,21 +279,21 @@ def _meta(encoding: Encoding, **fields: Any) -> Meta:
     return {"kind": encoding.kind, "version": VERSION, **fields}
 
 
-def _stored(meta: Meta, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _read_row_shape(meta: Meta, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The rows' own shape, which runs whose network reads all of a row do not name."""
     if "stored" not in meta:
         return ()
-    stored = tuple(saved_field(meta, "stored", list))
+    stored = tuple(read_field(meta, "stored", list))
     whole = len(stored) == 3 and all(isinstance(size, int) for size in stored)
     if not whole or stored[0] != shape[0] or any(a < b for a, b in zip(stored, shape, strict=True)):
-        raise damaged(f"rows of shape {list(stored)} hold no image of shape {list(shape)}")
+        raise damage_error(f"rows of shape {list(stored)} hold no image of shape {list(shape)}")
     return stored
 
 
 def _table_from_state(meta: Meta, tensors: Tensors) -> TableEncoding:
     columns = [
-        column_from_state(column, tensors, IDF.format(i)) for i, column in enumerate(saved_field(meta, "columns", list))
+        column_from_state(column, tensors, IDF.format(i)) for i, column in enumerate(read_field(meta, "columns", list))
     ]
     if not columns:
-        raise damaged("it has no columns")
-    return TableEncoding(tuple(columns), saved_strings(meta, "notes"))
+        raise damage_error("it has no columns")
+    return TableEncoding(tuple(columns), read_strings(meta, "notes"))

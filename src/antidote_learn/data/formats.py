@@ -20,9 +20,9 @@ RECORDS_AT_ONCE = 1024
 IDX_BYTES = 0x08  # the type code of unsigned bytes, the only one in MNIST's files
 
 
-def digest(path: Path) -> str:
+def content_digest(path: Path) -> str:
     """SHA-256 of a file's content, in hexadecimal; of a ``.gz`` the uncompressed content."""
-    with _content(path) as stream:
+    with _open_content(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
@@ -76,7 +76,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     Raises:
         ValueError: For a file that is no idx file of unsigned bytes, or whose size is not the one its header gives.
     """
-    with _content(path) as stream:
+    with _open_content(path) as stream:
         content = stream.read()
     dimensions = content[3] if len(content) >= 4 else 0
     if content[:3] != bytes([0, 0, IDX_BYTES]) or dimensions == 0:
@@ -95,7 +95,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 @contextmanager
-def _content(path: Path) -> Iterator[BufferedIOBase]:
+def _open_content(path: Path) -> Iterator[BufferedIOBase]:
     """A file's uncompressed content; damaged compression is a ValueError."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:

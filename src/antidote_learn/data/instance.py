@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from antidote_learn.data.labels import as_numpy
-from antidote_learn.data.maps import MANY, Floats, Integers, rounded
+from antidote_learn.data.maps import MANY, Floats, Integers, round_half_up
 
 SPREAD = 0.1  # of the per-sample rates of instance-dependent noise
 RIDGE = 1e-2  # penalty of the poisoner's linear model, per sample
@@ -27,7 +27,7 @@ def relabel_by_instance(
 
     Args:
         labels: (N,), the true ones.
-        x: (N, D), `standardised`.
+        x: (N, D), `standardise_features`.
         rate: Of wrong labels.
         num_classes: K.
         exact: Relabel ``rate`` N samples chosen at random, instead of each by a rate of its own.
@@ -36,10 +36,10 @@ def relabel_by_instance(
     count = len(labels)
     if exact:
         flips = np.zeros(count, dtype=bool)
-        flips[rng.choice(count, size=rounded(rate * count), replace=False)] = True
+        flips[rng.choice(count, size=round_half_up(rate * count), replace=False)] = True
         expected = float(flips.mean())
     else:
-        rates = _truncated_normal(rate, count, rng)
+        rates = _draw_rates(rate, count, rng)
         flips = rng.random(count) < rates
         expected = float(rates.mean())
     noisy = labels.copy()
@@ -54,13 +54,13 @@ def relabel_by_instance(
 def relabel_adversarially(labels: Integers, x: Floats, rate: float) -> tuple[Integers, float]:
     """Labels (N,) and their rate: the samples of the smallest margin get the best other class.
 
-    ``x`` (N, D), `standardised`, is used up. A class without samples is nobody's target.
+    ``x`` (N, D), `standardise_features`, is used up. A class without samples is nobody's target.
     """
     classes, own = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"adversarial noise needs samples of at least 2 classes, received only class {classes[0]}")
     margin, other = _margins(x, own, len(classes))
-    weakest = np.argsort(margin, kind="stable")[: rounded(rate * len(labels))]
+    weakest = np.argsort(margin, kind="stable")[: round_half_up(rate * len(labels))]
     noisy = labels.copy()
     noisy[weakest] = classes[other[weakest]]
     return noisy, len(weakest) / len(labels)
@@ -82,7 +82,7 @@ def _margins(x: Floats, own: Integers, count: int) -> tuple[Floats, Integers]:
     return true - best, other
 
 
-def standardised(X: Any, n: int, *, kind: str) -> Floats:
+def standardise_features(X: Any, n: int, *, kind: str) -> Floats:
     """(N, D) float64, a new array: every feature with mean 0 and variance 1 (0 where it is constant).
 
     Args:
@@ -110,7 +110,7 @@ def standardised(X: Any, n: int, *, kind: str) -> Floats:
     return scaled
 
 
-def _truncated_normal(rate: float, size: int, rng: np.random.Generator) -> Floats:
+def _draw_rates(rate: float, size: int, rng: np.random.Generator) -> Floats:
     """(N,), N(rate, 0.1^2) given that it lies in [0, 1]; all 0 at rate 0."""
     if rate == 0.0:
         return np.zeros(size)

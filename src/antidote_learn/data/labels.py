@@ -69,13 +69,13 @@ def check_classes(words: Words) -> None:
         )
 
 
-def class_names(words: set[str]) -> tuple[str, ...]:
+def sort_class_names(words: set[str]) -> tuple[str, ...]:
     """The words in order, by value where all are integers."""
     integers = all(re.fullmatch(r"-?\d+", word) for word in words)
     return tuple(sorted(words, key=(lambda word: (int(word), word)) if integers else None))
 
 
-def numbered(words: Words, classes: tuple[str, ...]) -> NDArray[np.int64]:
+def number_words(words: Words, classes: tuple[str, ...]) -> NDArray[np.int64]:
     """(N,), the position of each word among the classes; -1 where it is none of them."""
     return pd.Index(classes, dtype=object).get_indexer(pd.Index(words, dtype=object)).astype(np.int64)
 
@@ -96,7 +96,7 @@ def as_numpy(values: Any) -> Any:
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
-def listed(items: Sequence[Any], most: int = 20) -> str:
+def short_list(items: Sequence[Any], most: int = 20) -> str:
     """The first items, separated by commas."""
     return ", ".join(map(str, items[:most])) + (f", ... ({len(items)} in all)" if len(items) > most else "")
 
@@ -111,7 +111,7 @@ def _check_values(labels: pd.Series[Any], what: str) -> None:
     lost = np.flatnonzero(labels.isna())
     if lost.size:
         raise ValueError(
-            f"{what} lacks {lost.size} of {len(labels)} labels, in row {listed(list(lost))} (counted from 0): fill "
+            f"{what} lacks {lost.size} of {len(labels)} labels, in row {short_list(list(lost))} (counted from 0): fill "
             "them in or leave those rows out (a .csv may not call a class NA, None, null or ?: rename it)"
         )
     broken = labels[labels % 1 != 0] if labels.dtype.kind == "f" else labels[:0]

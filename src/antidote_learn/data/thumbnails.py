@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from antidote_learn.data.folders import opened, rgb, upright
+from antidote_learn.data.image_folders import convert_to_rgb, open_image, turn_upright
 
 STEPS = ((160, 75), (128, 55), (96, 35), (64, 20))  # side and quality; the last is below 3 kB whatever it shows
 
@@ -18,8 +18,8 @@ STEPS = ((160, 75), (128, 55), (96, 35), (64, 20))  # side and quality; the last
 def file_thumbnail(path: Path, most: int) -> bytes:
     """The whole image of a file as WebP of at most ``most`` bytes; empty where it cannot be read."""
     try:
-        with opened(path) as image:
-            return _webp(rgb(upright(image, STEPS[0][0])), most)
+        with open_image(path) as image:
+            return _fit_webp(convert_to_rgb(turn_upright(image, STEPS[0][0])), most)
     except Exception:  # Pillow's decoders raise whatever a damaged file leads them to
         return b""
 
@@ -27,24 +27,24 @@ def file_thumbnail(path: Path, most: int) -> bytes:
 def pixels_thumbnail(pixels: NDArray[Any], most: int) -> bytes:
     """An image in memory, (C, H, W) uint8 of any number of channels, as WebP of at most ``most`` bytes."""
     shown = pixels[:3] if len(pixels) >= 3 else pixels[:1].repeat(3, axis=0)
-    return _webp(Image.fromarray(np.ascontiguousarray(shown.transpose(1, 2, 0))), most)
+    return _fit_webp(Image.fromarray(np.ascontiguousarray(shown.transpose(1, 2, 0))), most)
 
 
-def _webp(image: Image.Image, most: int) -> bytes:
+def _fit_webp(image: Image.Image, most: int) -> bytes:
     """Small images are kept pixel by pixel; of large ones the best step that fits."""
     content = b""
     if max(image.size) <= STEPS[-1][0]:
-        content = _written(image, lossless=True, quality=60)
+        content = _encode_webp(image, lossless=True, quality=60)
     for side, quality in STEPS if not content or len(content) > most else ():
         small = image.copy()
         small.thumbnail((side, side))
-        content = _written(small, quality=quality)
+        content = _encode_webp(small, quality=quality)
         if len(content) <= most:
             break
     return content
 
 
-def _written(image: Image.Image, **options: Any) -> bytes:
+def _encode_webp(image: Image.Image, **options: Any) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, "WEBP", **options)
     return buffer.getvalue()

@@ -41,15 +41,15 @@ def read_webvision(root: Path) -> Arrays:
         "mini-webvision",
         ImageFiles(folder, tuple(path for path, _ in train), SIZE),
         np.array([label for _, label in train], dtype=np.int64),
-        class_names(folder / NAMES),
+        read_class_names(folder / NAMES),
         test_inputs=ImageFiles(folder / TEST_IMAGES, tuple(path for path, _ in test), SIZE),
         test_labels=np.array([label for _, label in test], dtype=np.int64),
         test_is_clean=True,
-        notes=(*_counted(TRAIN, train), *_counted(TEST, test)),
+        notes=(*_note_counts(TRAIN, train), *_note_counts(TEST, test)),
     )
 
 
-def class_names(path: Path) -> tuple[str, ...]:
+def read_class_names(path: Path) -> tuple[str, ...]:
     """The words of the first 50 lines, each of which starts with an ImageNet number; else the labels themselves."""
     if not path.is_file():
         return tuple(map(str, range(CLASSES)))
@@ -66,7 +66,7 @@ def class_names(path: Path) -> tuple[str, ...]:
 def _read_list(path: Path) -> list[Entry]:
     """The images of the first 50 classes."""
     if not path.is_file():
-        raise _missing(path, path.parents[1])
+        raise _absence_error(path, path.parents[1])
     entries = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         name, _, label = line.strip().rpartition(" ")
@@ -88,17 +88,17 @@ def _check_images(root: Path, names: list[str]) -> None:
     lost = [name for name in names if os.path.basename(name) not in there[os.path.dirname(name)]]
     if lost:
         folder = root.parent if root.name == TEST_IMAGES else root
-        raise _missing(root / lost[0], folder, f" ({len(lost)} of {len(names)} images are)")
+        raise _absence_error(root / lost[0], folder, f" ({len(lost)} of {len(names)} images are)")
 
 
-def _missing(path: Path, folder: Path, more: str = "") -> FileNotFoundError:
+def _absence_error(path: Path, folder: Path, more: str = "") -> FileNotFoundError:
     return FileNotFoundError(
         f"mini-webvision: {path} is missing{more}: unpack {', '.join(ARCHIVES)} of {SITE} in {folder}, or name another "
         "folder with `data_root` or ANTIDOTE_DATA; `download=True` does not fetch them, as they have 18 GB"
     )
 
 
-def _counted(name: str, entries: list[Entry]) -> tuple[str, ...]:
+def _note_counts(name: str, entries: list[Entry]) -> tuple[str, ...]:
     """No digest is published: that a list is the official one shows in how many images it has."""
     if len(entries) == OFFICIAL[name]:
         return ()

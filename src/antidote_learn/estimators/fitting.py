@@ -10,18 +10,18 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
-from antidote_learn.estimators.labels import Floats, Integers
+from antidote_learn.estimators.targets import Floats, Integers
 
 
-def judgement(
+def judge_rows(
     model: Any, X: Any, labels: Integers, weights: Floats, own: Integers, other: Integers, count: int
 ) -> Floats:
     """(M, K) what a model of its own rows says of others."""
-    judge = fitted(model, _safe_indexing(X, own), labels[own], weights[own])
+    judge = fit_copy(model, _safe_indexing(X, own), labels[own], weights[own])
     return probabilities(judge, _safe_indexing(X, other), count)
 
 
-def fitted(model: Any, X: Any, labels: Integers, weights: Floats) -> Any:
+def fit_copy(model: Any, X: Any, labels: Integers, weights: Floats) -> Any:
     """A new model; equal weights are none, so that it is then what it would be without them."""
     name = _weight_name(model)
     given = {} if (weights == 1.0).all() else {name: weights}
@@ -49,7 +49,7 @@ def probabilities(model: Any, X: Any, count: int) -> Floats:
     return probs
 
 
-def seeded(estimator: Any, draws: Any) -> Any:
+def copy_with_seeds(estimator: Any, draws: Any) -> Any:
     """A copy in which every random state that is None has a seed."""
     model = clone(estimator)
     states = {name: value for name, value in model.get_params().items() if name.split("__")[-1] == "random_state"}

@@ -30,7 +30,7 @@ from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.data.loaders import Preparation
 from antidote_learn.data.prepared import Prepared, prepare
 from antidote_learn.estimators.devices import engine_on
-from antidote_learn.estimators.labels import Floats, Integers, issues, measured, numbered
+from antidote_learn.estimators.targets import Floats, Integers, check_weights, issues_of_rows, number_classes
 from antidote_learn.methods.one_network import OneNetwork
 from antidote_learn.models import check_model
 from antidote_learn.nn.antidote import AntidoteLoss
@@ -138,8 +138,8 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._validate_params()
         numbers, y = validate_data(self, X, y, dtype=np.float32)
-        self.classes_, labels = numbered(y)
-        measure, used = measured(sample_weight, numbers, labels)
+        self.classes_, labels = number_classes(y)
+        measure, used = check_weights(sample_weight, numbers, labels)
         data = self._prepared(numbers[used], labels[used])
         found = self._trained(data, None if sample_weight is None else measure[used])
         for doubt in found.doubts:
@@ -149,7 +149,7 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.sample_weights_[used] = found.weights * measure[used].mean()
         scores = score(labels, len(self.classes_), said=[self._of_all(numbers, found.said, used, labels)])
         self.label_quality_ = scores.quality
-        self.label_issues_ = issues(scores, labels, self.classes_, X)
+        self.label_issues_ = issues_of_rows(scores, labels, self.classes_, X)
         return self
 
     def _of_all(self, numbers: NDArray[np.float32], said: Beliefs, used: Integers, labels: Integers) -> Beliefs:

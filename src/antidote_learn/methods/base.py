@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from antidote_learn.data.streams import Plan as Plan
+from antidote_learn.data.streams import EpochPlan as EpochPlan
 from antidote_learn.data.streams import Stream as Stream
 
 if TYPE_CHECKING:
@@ -232,9 +232,9 @@ class Hooks:
         if hasattr(self.method, "begin_stage"):
             self.method.begin_stage(stage, ctx)
 
-    def begin_epoch(self, epoch: int, ctx: Context) -> Plan:
+    def begin_epoch(self, epoch: int, ctx: Context) -> EpochPlan:
         """Before every epoch, from 0 on: what it visits; all samples where the method does not say."""
-        plan: Plan = self.method.begin_epoch(epoch, ctx) if hasattr(self.method, "begin_epoch") else Plan()
+        plan: EpochPlan = self.method.begin_epoch(epoch, ctx) if hasattr(self.method, "begin_epoch") else EpochPlan()
         return plan
 
     def relax_all(self, losses: Tensor, labels: Tensor) -> Relaxed | None:

@@ -6,12 +6,12 @@ What builds them is imported when it is first used, as it imports torch, which n
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from antidote_learn.models.naming import MODELS as MODELS
-from antidote_learn.models.naming import Model as Model
-from antidote_learn.models.naming import ModelEntry as ModelEntry
-from antidote_learn.models.naming import default_model as default_model
-from antidote_learn.models.naming import is_built_in as is_built_in
-from antidote_learn.models.naming import split_model as split_model
+from antidote_learn.models.names import MODELS as MODELS
+from antidote_learn.models.names import Model as Model
+from antidote_learn.models.names import ModelEntry as ModelEntry
+from antidote_learn.models.names import default_model as default_model
+from antidote_learn.models.names import is_built_in as is_built_in
+from antidote_learn.models.names import split_model as split_model
 
 if TYPE_CHECKING:
     from antidote_learn.models.building import build_model as build_model

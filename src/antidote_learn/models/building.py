@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from antidote_learn.models.naming import MODELS, Model, Shape, check_shape, is_built_in, split_model
+from antidote_learn.models.names import MODELS, Model, Shape, check_shape, is_built_in, split_model
 
 if TYPE_CHECKING:
     from antidote_learn.models.networks import Network
@@ -50,7 +50,7 @@ def build_model(spec: Model, *, shape: Shape, classes: int, seed: int) -> nn.Mod
         factory = _factory(spec) if isinstance(spec, str) else spec
         # Only now: an import may draw, too. torch.manual_seed would reach accelerators, which nothing restores.
         torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
-        return _made(spec, factory, shape, classes)
+        return _build_network(spec, factory, shape, classes)
 
 
 def check_model(spec: Model, *, shape: Shape, classes: int) -> None:
@@ -75,7 +75,7 @@ def check_model(spec: Model, *, shape: Shape, classes: int) -> None:
 def _factory(spec: str) -> Any:
     """What the text stands for; the name before the first colon decides."""
     name, given = split_model(spec)
-    return _imported(spec, name, given) if isinstance(given, str) else functools.partial(_built_in, name, given)
+    return _import_factory(spec, name, given) if isinstance(given, str) else functools.partial(_built_in, name, given)
 
 
 def _built_in(name: str, given: dict[str, Any], *, shape: Shape, classes: int) -> Network:
@@ -91,7 +91,7 @@ def _built_in(name: str, given: dict[str, Any], *, shape: Shape, classes: int) -
     return MODELS[name].build(shape, classes, **given)
 
 
-def _imported(spec: str, module: str, name: str) -> Any:
+def _import_factory(spec: str, module: str, name: str) -> Any:
     try:
         found = importlib.import_module(module)
     except Exception as error:
@@ -105,24 +105,24 @@ def _imported(spec: str, module: str, name: str) -> Any:
     return getattr(found, name)
 
 
-def _made(spec: object, factory: Any, shape: Shape, classes: int) -> nn.Module:
+def _build_network(spec: object, factory: Any, shape: Shape, classes: int) -> nn.Module:
     """The factory's network, or a copy of what is one."""
     made = factory
     if isinstance(factory, nn.Module):
         made = copy.deepcopy(factory)
     elif callable(factory):
-        made = _called(spec, factory, shape, classes)
+        made = _call_factory(spec, factory, shape, classes)
     if not isinstance(made, nn.Module):
         raise ValueError(f"model {spec!r}: the factory must return an nn.Module; received {type(made).__name__}")
     return made
 
 
-def _called(spec: object, factory: Any, shape: Shape, classes: int) -> Any:
+def _call_factory(spec: object, factory: Any, shape: Shape, classes: int) -> Any:
     try:
         signature = inspect.signature(factory)
     except (TypeError, ValueError) as error:  # some parts of C have none
         raise ValueError(f"model {spec!r}: it is no factory of networks ({error})") from error
-    given = _accepted(spec, signature, {"shape": shape, "classes": classes})
+    given = _matching_keywords(spec, signature, {"shape": shape, "classes": classes})
     try:
         return factory(**given)
     except ValueError:
@@ -132,7 +132,7 @@ def _called(spec: object, factory: Any, shape: Shape, classes: int) -> Any:
         raise ValueError(f"model {spec!r}: the factory fails: {reason}") from error
 
 
-def _accepted(spec: object, signature: inspect.Signature, offered: dict[str, Any]) -> dict[str, Any]:
+def _matching_keywords(spec: object, signature: inspect.Signature, offered: dict[str, Any]) -> dict[str, Any]:
     """Those of the offered keywords that the signature names."""
     takes_all = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     given = {key: value for key, value in offered.items() if takes_all or key in signature.parameters}

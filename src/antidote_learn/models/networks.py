@@ -100,7 +100,7 @@ def cnn8(classes: int, *, channels: int = 3, size: int | tuple[int, int] = 32, w
     for i in range(6):
         layers += [_conv(widths[i], widths[i + 1], bias=True), *_norm_relu(widths[i + 1])]
         layers += [nn.MaxPool2d(2)] if i % 2 else []
-    return _initialised(_convolutional(layers, c * _pooled(size, 3), hidden, classes))
+    return _initialise_weights(_convolutional(layers, c * _pixels_after_pooling(size, 3), hidden, classes))
 
 
 def cnn_mnist(classes: int, *, channels: int = 1, size: int | tuple[int, int] = 28) -> Network:
@@ -114,7 +114,7 @@ def cnn_mnist(classes: int, *, channels: int = 1, size: int | tuple[int, int] = 
     layers: list[nn.Module] = []
     for inputs, outputs in ((channels, 32), (32, 64)):
         layers += [_conv(inputs, outputs, bias=True), *_norm_relu(outputs), nn.MaxPool2d(2)]
-    return _initialised(_convolutional(layers, 64 * _pooled(size, 2), 128, classes))
+    return _initialise_weights(_convolutional(layers, 64 * _pixels_after_pooling(size, 2), 128, classes))
 
 
 def resnet34(classes: int, *, channels: int = 3, init: str = "kaiming") -> Network:
@@ -129,7 +129,7 @@ def resnet34(classes: int, *, channels: int = 3, init: str = "kaiming") -> Netwo
         raise ValueError(f"init must be 'kaiming' or 'default'; received {init!r}")
     stem = [_conv(channels, 64), *_norm_relu(64)]
     network = _residual([*stem, *_stages(_basic, (3, 4, 6, 3))], 512, classes)
-    return _initialised(network) if init == "kaiming" else network
+    return _initialise_weights(network) if init == "kaiming" else network
 
 
 def preact_resnet18(classes: int, *, channels: int = 3, block: type[PreActivated] = PreActivated) -> Network:
@@ -192,7 +192,7 @@ def _norm_relu(width: int) -> list[nn.Module]:
     return [nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
 
 
-def _pooled(size: int | tuple[int, int], times: int) -> int:
+def _pixels_after_pooling(size: int | tuple[int, int], times: int) -> int:
     """Pixels left of an image that is halved ``times`` times."""
     height, width = (size, size) if isinstance(size, int) else size
     if min(height, width) < 2**times:
@@ -244,7 +244,7 @@ def _bottleneck(inputs: int, width: int, stride: int) -> Residual:
     return Residual(nn.Sequential(*body), _shortcut(inputs, 4 * width, stride))
 
 
-def _initialised(network: Network) -> Network:
+def _initialise_weights(network: Network) -> Network:
     """Kaiming-uniform convolutions and Xavier-uniform linear layers, as in the paper's code; biases are torch's own."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):

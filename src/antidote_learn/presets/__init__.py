@@ -39,7 +39,7 @@ class Case:
     note: str = ""
 
 
-def read(name: str) -> dict[str, Any]:
+def read_presets(name: str) -> dict[str, Any]:
     """A file of presets."""
     return tomllib.loads(files("antidote_learn.presets").joinpath(name).read_text(encoding="utf-8"))
 
@@ -49,7 +49,7 @@ def cases() -> tuple[Case, ...]:
     """All rows of losses.toml, in its order."""
     return tuple(
         Case(row, data, **{"source": entry.get("source", SOURCE), **case, "rates": tuple(case.get("rates", ()))})
-        for row, entry in read("losses.toml").items()
+        for row, entry in read_presets("losses.toml").items()
         for data, listed in entry["cases"].items()
         for case in listed
     )
@@ -95,7 +95,7 @@ def preset(row: str, *, data: str = "cifar10", noise: str = "symmetric") -> Case
     kind, rate = _kind_and_rate(noise)
     if base != data and kind == "none":
         kind = "human"
-    case = _fitting(cases_on(row, base), KINDS.get(kind, kind), rate)
+    case = _nearest_case(cases_on(row, base), KINDS.get(kind, kind), rate)
     return replace(case, note=_note(case, base, kind, rate))
 
 
@@ -109,7 +109,7 @@ def _kind_and_rate(noise: str) -> tuple[str, float]:
     return ("none", 0.0) if rate == 0.0 or kind == "none" else (kind, rate)
 
 
-def _fitting(here: list[Case], kind: str, rate: float) -> Case:
+def _nearest_case(here: list[Case], kind: str, rate: float) -> Case:
     """The case of this kind with the nearest rate, else one for any noise, else the first symmetric one."""
     same = [case for case in here if case.noise == kind]
     if same and math.isfinite(rate):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from antidote_learn._types import Batch
-from antidote_learn.data.loaders import part_of
+from antidote_learn.data.batching import rank_slice
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.data.streams import VIEWS
 from antidote_learn.methods.base import Scores, Stateful
@@ -128,7 +128,7 @@ class TrainingContext:
     def gather(self, rows: Tensor, batch: Batch) -> Tensor:
         """The rows of the whole batch."""
         whole = np.arange(batch.total)
-        parts = [part_of(whole, rank, self.processes) for rank in range(self.processes)]
+        parts = [rank_slice(whole, rank, self.processes) for rank in range(self.processes)]
         return self._engine.gather(rows.detach(), [part.stop - part.start for part in parts])
 
     def score(self, net: nn.Module, *, view: str = "plain") -> Scores:

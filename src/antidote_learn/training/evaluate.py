@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from antidote_learn.data.augment import Part
-from antidote_learn.data.encoding import Rows
-from antidote_learn.data.loaders import Preparation, part_of, read_ahead
+from antidote_learn.data.batching import rank_slice
+from antidote_learn.data.encoding import SampleRows
+from antidote_learn.data.loaders import Preparation, read_ahead
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.methods.base import Scores
 from antidote_learn.models import features_and_head
@@ -23,7 +24,7 @@ BATCH = 512  # rows that are predicted at once
 
 def outputs(
     predict: Callable[[Tensor], Tensor],
-    rows: Rows,
+    rows: SampleRows,
     preparation: Preparation,
     engine: Engine,
     *,
@@ -36,7 +37,7 @@ def outputs(
     With a ``seed`` images are augmented as in training, in the same way however many processes there are.
     """
     wanted = np.arange(len(rows)) if index is None else index
-    parts = [part_of(wanted, rank, engine.processes) for rank in range(engine.processes)]
+    parts = [rank_slice(wanted, rank, engine.processes) for rank in range(engine.processes)]
     mine = wanted[parts[engine.rank]]
     starts = range(0, max(len(mine), 1), BATCH)
     pieces = [mine[start : start + BATCH] for start in starts]

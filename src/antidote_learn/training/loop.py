@@ -20,7 +20,7 @@ from antidote_learn.data.augment import Part
 from antidote_learn.data.batching import Share, cut_plan, plan_from_state, plan_state
 from antidote_learn.data.loaders import read_ahead
 from antidote_learn.data.prepared import Prepared
-from antidote_learn.data.streams import Plan, Stream
+from antidote_learn.data.streams import EpochPlan, Stream
 from antidote_learn.methods.base import Hooks, Method, Stage, StepStats
 from antidote_learn.training.checkpoint import damage_told, read_tensors, write_tensors
 from antidote_learn.training.context import TrainingContext, tensors_under
@@ -82,7 +82,7 @@ class Progress:
     sums: dict[str, Any] = field(default_factory=dict)
     records: list[dict[str, Any]] = field(default_factory=list)
     extra: dict[str, Tensor] = field(default_factory=dict)
-    plan: Plan = field(default_factory=Plan)
+    plan: EpochPlan = field(default_factory=EpochPlan)
 
 
 AfterEpoch = Callable[[Progress, dict[str, Any]], None]
@@ -182,7 +182,7 @@ class _Fit:
                 raise Interrupted
         progress.records.append(self._record(stage))
         progress.epoch, progress.step, progress.seconds = progress.epoch + 1, 0, 0.0
-        progress.sums, progress.plan = {}, Plan()
+        progress.sums, progress.plan = {}, EpochPlan()
         ctx.align()
 
     def _plan_epoch(self, stage: Stage) -> None:
@@ -227,7 +227,7 @@ class _Fit:
             seen += totals[step]
             yield self._batch(plan, shares[step], raw.to(engine.device), seeds[step]), seen, total
 
-    def _batch(self, plan: Plan, shares: list[Share], raw: Tensor, seed: int) -> Batch:
+    def _batch(self, plan: EpochPlan, shares: list[Share], raw: Tensor, seed: int) -> Batch:
         """One batch of each stream, from the rows of all of them; the first one holds the others."""
         pieces = torch.split(raw, [len(share.index) for share in shares])
         first, *others = (
@@ -319,7 +319,7 @@ class _Fit:
         with damage_told(checkpoint):
             self.ctx.restore(tensors, state["optimizers"], checkpoint)
             extra = tensors_under("extra.", tensors)
-            plan = plan_from_state(tensors_under("plan.", tensors), state["plan"]) if "plan" in state else Plan()
+            plan = plan_from_state(tensors_under("plan.", tensors), state["plan"]) if "plan" in state else EpochPlan()
             progress = Progress(self.ctx.model, **state["progress"], extra=extra, plan=plan)
             if not len(progress.records) == progress.epoch <= self.training.epochs or progress.step < 0:
                 raise ValueError(f"it has {len(progress.records)} records of {progress.epoch} epochs")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from antidote_learn._types import Arrays
-from antidote_learn.data.opening import open_data
+from antidote_learn.data.load import open_data
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare
 from antidote_learn.models import check_model, default_model
 from antidote_learn.registry import MethodSpec, Protocol, protocols, stand_in_note

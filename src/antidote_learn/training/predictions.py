@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from antidote_learn.data.cells import defuse_table
-from antidote_learn.data.opening import open_inputs
+from antidote_learn.data.load import open_inputs
 from antidote_learn.data.safety import check_name
+from antidote_learn.data.spreadsheets import defuse_table
 from antidote_learn.training.checkpoint import replacing
 from antidote_learn.training.results import Run
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from antidote_learn._checks import check_whole
+from antidote_learn.data.load import check_out, data_kind
 from antidote_learn.data.noise_grammar import parse_noise
-from antidote_learn.data.opening import check_out, data_kind
 from antidote_learn.data.sentences import check_text_features
 from antidote_learn.models import split_model
 from antidote_learn.registry import MethodSpec, check_method, method_of, resolved, with_budget

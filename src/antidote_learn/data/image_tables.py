@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 from pandas.api.types import infer_dtype
 
 from antidote_learn._types import Arrays, ImageFiles
-from antidote_learn.data.folders import Candidate, Progress, check_all, default_size, unreadable
-from antidote_learn.data.labels import listed
+from antidote_learn.data.image_folders import Candidate, Progress, check_all, default_size, note_unreadable
+from antidote_learn.data.labels import short_list
 from antidote_learn.data.tabular import (
-    about,
+    add_test_part,
     find_column,
     from_arrays,
     label_columns,
+    name_in_errors,
     read_frame,
     string_columns,
-    with_test,
 )
 
 PATHLESS = "no path is given"
 
 
-def read_listed(
+def read_image_table(
     path: str | Path,
     image: str,
     *,
@@ -57,31 +57,31 @@ def read_listed(
     """
     path, test = Path(path), None if test is None else Path(test)
     frame = read_frame(path, strings=(image,))
-    with about(path):
+    with name_in_errors(path):
         target, truth = label_columns(frame, label, clean)
     candidates = _candidates(frame, image, path, labels=(target, truth))
     others = None if test is None else read_frame(test, strings=(image, *string_columns(frame)))
     tested = [] if test is None or others is None else _candidates(others, image, test)
     checked = check_all(candidates + tested, progress)
-    notes = (*_unused(frame, (image, target, truth)), *unreadable(checked, strict=strict))
-    files, kept = _readable(checked[: len(candidates)], image, path)
-    with about(path):
+    notes = (*_note_unused_columns(frame, (image, target, truth)), *note_unreadable(checked, strict=strict))
+    files, kept = _readable_images(checked[: len(candidates)], image, path)
+    with name_in_errors(path):
         known = None if truth is None else frame[truth].iloc[kept]
         data = from_arrays(files, frame[target].iloc[kept], clean_labels=known, name=path.name)
     data = replace(data, notes=notes, positions=kept if len(kept) < len(frame) else None)
     if test is None or others is None:
         return data
-    held, rows = _readable(checked[len(candidates) :], image, test, size=files.size)
-    with about(test):
+    held, rows = _readable_images(checked[len(candidates) :], image, test, size=files.size)
+    with name_in_errors(test):
         column = truth if truth in others else find_column(others, target, ())
-        return with_test(data, held, others[column].iloc[rows], is_clean=column == truth)
+        return add_test_part(data, held, others[column].iloc[rows], is_clean=column == truth)
 
 
 def read_images(path: str | Path, image: str) -> ImageFiles:
     """The images of a table to predict, which needs no other column than ``image``; they are not checked."""
     path = Path(path)
     frame = read_frame(path, strings=(image,))
-    with about(path):
+    with name_in_errors(path):
         return image_files(frame, image, path.parent)
 
 
@@ -91,8 +91,8 @@ def image_files(frame: pd.DataFrame, image: str, folder: Path) -> ImageFiles:
     lost = np.flatnonzero(paths.isna())
     if lost.size:
         raise ValueError(
-            f"column {image!r} lacks {lost.size} of {len(paths)} paths, in row {listed(list(lost))} (counted from 0): "
-            "fill them in or leave those rows out"
+            f"column {image!r} lacks {lost.size} of {len(paths)} paths, in row {short_list(list(lost))} (counted from "
+            "0): fill them in or leave those rows out"
         )
     return ImageFiles(folder, tuple(paths), 1, image)
 
@@ -110,7 +110,7 @@ def _paths(frame: pd.DataFrame, image: str) -> pd.Series[str]:
 def _candidates(
     frame: pd.DataFrame, image: str, table: Path, *, labels: tuple[str | None, ...] = ()
 ) -> list[Candidate]:
-    with about(table):
+    with name_in_errors(table):
         if image in labels:
             raise ValueError(f"column {image!r} is named for the labels and for the images: name two columns")
         paths = _paths(frame, image)
@@ -121,7 +121,7 @@ def _candidates(
     ]
 
 
-def _readable(
+def _readable_images(
     checked: list[Candidate], image: str, table: Path, *, size: int | None = None
 ) -> tuple[ImageFiles, NDArray[np.int64]]:
     """The images that can be read, and their rows in the table."""
@@ -136,6 +136,6 @@ def _readable(
     return ImageFiles(table.parent, tuple(one.name for one in images), size or default_size(images), image), kept
 
 
-def _unused(frame: pd.DataFrame, used: tuple[str | None, ...]) -> tuple[str, ...]:
+def _note_unused_columns(frame: pd.DataFrame, used: tuple[str | None, ...]) -> tuple[str, ...]:
     names = [repr(str(name)) for name in frame.columns if name not in used]
-    return (f"not used beside the images: column {listed(names)}",) if names else ()
+    return (f"not used beside the images: column {short_list(names)}",) if names else ()

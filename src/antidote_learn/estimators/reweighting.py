@@ -22,8 +22,15 @@ from antidote_learn.auditing.scores import LabelScores
 from antidote_learn.core.budgets import delta_from_rate
 from antidote_learn.core.rates import doubt, rate_of_probabilities, too_few
 from antidote_learn.core.relaxation import relax
-from antidote_learn.estimators.fitting import fitted, judgement, probabilities, seeded
-from antidote_learn.estimators.labels import Floats, Integers, believed, issues, measured, numbered
+from antidote_learn.estimators.fitting import copy_with_seeds, fit_copy, judge_rows, probabilities
+from antidote_learn.estimators.targets import (
+    Floats,
+    Integers,
+    check_weights,
+    issues_of_rows,
+    number_classes,
+    score_labels,
+)
 
 KAPPA = 0.05
 LOWEST = 0.02  # a share of wrong labels below this cannot be told from none: the surest judgements are wrong as often
@@ -105,44 +112,47 @@ class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # t
             sample_weight: (N,) what the rows count for to begin with: 2 is the row twice, 0 the row absent.
         """
         self._validate_params()
-        X, y = self._readable(X, y)
+        X, y = self._check_rows(X, y)
         y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None, input_name="y")
-        self.classes_, labels = numbered(y)
-        measure, used = measured(sample_weight, X, labels)
+        self.classes_, labels = number_classes(y)
+        measure, used = check_weights(sample_weight, X, labels)
         draws = check_random_state(self.random_state)
-        model, inside = seeded(self._estimator, draws), X if len(used) == len(labels) else _safe_indexing(X, used)
-        found = self._judged(model, inside, labels[used], measure[used], draws)
+        model, inside = (
+            copy_with_seeds(self._estimator, draws),
+            X if len(used) == len(labels) else _safe_indexing(X, used),
+        )
+        found = self._judge_rows(model, inside, labels[used], measure[used], draws)
         if found.doubt:
             warnings.warn(found.doubt, UserWarning, stacklevel=2)
         self.noise_rate_, self.sample_weights_ = found.rate, np.zeros(len(labels))
         self.sample_weights_[used] = found.weights
-        self.estimator_ = fitted(model, inside, labels[used], found.weights)
-        scores = believed(self._of_all(X, found.probs, used, len(labels)), labels)
+        self.estimator_ = fit_copy(model, inside, labels[used], found.weights)
+        scores = score_labels(self._judge_absent(X, found.probs, used, len(labels)), labels)
         self.label_quality_ = scores.quality
-        self.label_issues_ = issues(scores, labels, self.classes_, X)
+        self.label_issues_ = issues_of_rows(scores, labels, self.classes_, X)
         return self
 
-    def _judged(self, model: Any, X: Any, labels: Integers, measure: Floats, draws: Any) -> _Judged:
+    def _judge_rows(self, model: Any, X: Any, labels: Integers, measure: Floats, draws: Any) -> _Judgement:
         """Rounds of judging and weighing; at a rate of 0 the weights stay as they are, and one round tells all."""
         count = len(self.classes_)
         if self.noise_rate == "auto" and (why := too_few(labels, count)):
-            return _Judged(0.0, measure, np.eye(count)[labels], why)
-        probs = self._held_out(model, X, labels, measure, draws)
-        rate, why = _rate(probs, labels) if self.noise_rate == "auto" else (float(self.noise_rate), "")
+            return _Judgement(0.0, measure, np.eye(count)[labels], why)
+        probs = self._predict_held_out(model, X, labels, measure, draws)
+        rate, why = _estimate_rate(probs, labels) if self.noise_rate == "auto" else (float(self.noise_rate), "")
         if rate == 0.0:
-            return _Judged(rate, measure, probs, why)
-        weights = reweighed(believed(probs, labels), labels, measure, rate)
+            return _Judgement(rate, measure, probs, why)
+        weights = reweigh_rows(score_labels(probs, labels), labels, measure, rate)
         for _ in range(1, self.rounds):
-            probs = self._held_out(model, X, labels, weights, draws)
-            weights = reweighed(believed(probs, labels), labels, measure, rate)
-        return _Judged(rate, weights, probs, why)
+            probs = self._predict_held_out(model, X, labels, weights, draws)
+            weights = reweigh_rows(score_labels(probs, labels), labels, measure, rate)
+        return _Judgement(rate, weights, probs, why)
 
-    def _held_out(self, model: Any, X: Any, labels: Integers, weights: Floats, draws: Any) -> Floats:
+    def _predict_held_out(self, model: Any, X: Any, labels: Integers, weights: Floats, draws: Any) -> Floats:
         """(N, K) probabilities by models that did not see the row."""
         probs = np.full((len(labels), len(self.classes_)), np.nan)
         splits = list(self._splits(X, labels, draws))
         found = Parallel(n_jobs=self.n_jobs)(
-            delayed(judgement)(model, X, labels, weights, own, other, probs.shape[1]) for own, other in splits
+            delayed(judge_rows)(model, X, labels, weights, own, other, probs.shape[1]) for own, other in splits
         )
         for (_, other), said in zip(splits, found, strict=True):
             probs[other] = said
@@ -158,7 +168,7 @@ class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # t
         seed = draws.randint(np.iinfo(np.int32).max)
         return StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(labels)), labels)  # type: ignore[no-any-return]
 
-    def _of_all(self, X: Any, probs: Floats, used: Integers, count: int) -> Floats:
+    def _judge_absent(self, X: Any, probs: Floats, used: Integers, count: int) -> Floats:
         """Rows that were absent are judged by the final model, which did not see them."""
         if len(used) == count:
             return probs
@@ -170,16 +180,16 @@ class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # t
     def predict(self, X: Any) -> NDArray[Any]:
         """(N,) labels."""
         check_is_fitted(self)
-        (X,) = self._readable(X, reset=False)
+        (X,) = self._check_rows(X, reset=False)
         return np.asarray(self.classes_[self.estimator_.predict(X)])
 
     def predict_proba(self, X: Any) -> Floats:
         """(N, K) probabilities of ``classes_``."""
         check_is_fitted(self)
-        (X,) = self._readable(X, reset=False)
+        (X,) = self._check_rows(X, reset=False)
         return probabilities(self.estimator_, X, len(self.classes_))
 
-    def _readable(self, *given: Any, **options: Any) -> Any:
+    def _check_rows(self, *given: Any, **options: Any) -> Any:
         """X, and y if it is given, so that rows can be taken from them; what X holds is the classifier's business."""
         if getattr(given[0], "ndim", 2) == 1:
             raise ValueError(
@@ -199,7 +209,7 @@ class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # t
         return tags
 
 
-class _Judged(NamedTuple):
+class _Judgement(NamedTuple):
     """The rate, the rows' weights (N,), what was said of them in the last round (N, K), and a doubt, or none."""
 
     rate: float
@@ -208,14 +218,14 @@ class _Judged(NamedTuple):
     doubt: str
 
 
-def _rate(probs: Floats, labels: Integers) -> tuple[float, str]:
+def _estimate_rate(probs: Floats, labels: Integers) -> tuple[float, str]:
     """The share of wrong labels, 0 where it is next to none, and what to say where it cannot be told."""
     estimate = rate_of_probabilities(probs[None], labels)
     rate = estimate.rate if estimate.rate >= LOWEST else 0.0
     return rate, "" if estimate.identifiable else doubt(estimate, probs.shape[1])
 
 
-def reweighed(scores: LabelScores, labels: Integers, measure: Floats, rate: float) -> Floats:
+def reweigh_rows(scores: LabelScores, labels: Integers, measure: Floats, rate: float) -> Floats:
     """(N,) weights with the sum of ``measure``: the relaxation over -log R_i(y_i), each given class with its mass."""
     losses = torch.from_numpy(np.logaddexp(0.0, -scores.log_odds))
     relaxed = relax(

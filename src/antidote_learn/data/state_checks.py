@@ -13,39 +13,39 @@ Meta = dict[str, Any]
 Tensors = Mapping[str, NDArray[Any]]
 
 
-def saved_field(meta: Any, name: str, kind: type[Any]) -> Any:
+def read_field(meta: Any, name: str, kind: type[Any]) -> Any:
     """A value of the saved JSON, of the type it must have."""
     if not isinstance(meta, dict):
-        raise damaged(f"an object with {name!r} is needed, found {type(meta).__name__}")
+        raise damage_error(f"an object with {name!r} is needed, found {type(meta).__name__}")
     value = meta.get(name)
     if type(value) is not kind:
-        raise damaged(
+        raise damage_error(
             f"{name!r} must be {kind.__name__}, " + (f"found {value!r:.40}" if name in meta else "it is missing")
         )
     return value
 
 
-def saved_strings(meta: Any, name: str, *, distinct: bool = False) -> tuple[str, ...]:
+def read_strings(meta: Any, name: str, *, distinct: bool = False) -> tuple[str, ...]:
     """A list of strings in the saved JSON."""
-    values = saved_field(meta, name, list)
+    values = read_field(meta, name, list)
     if not all(isinstance(value, str) for value in values) or (distinct and not len(set(values)) == len(values) > 0):
-        raise damaged(f"{name!r} must be a list of " + ("different strings" if distinct else "strings"))
+        raise damage_error(f"{name!r} must be a list of " + ("different strings" if distinct else "strings"))
     return tuple(values)
 
 
-def saved_array(tensors: Tensors, name: str, size: int, dtype: type[Any]) -> NDArray[Any]:
+def read_tensor(tensors: Tensors, name: str, size: int, dtype: type[Any]) -> NDArray[Any]:
     """A saved array (size,) of finite numbers, none of them negative but in a mean."""
     array = tensors.get(name)
     if array is None:
-        raise damaged(f"the array {name!r} is missing")
+        raise damage_error(f"the array {name!r} is missing")
     if array.dtype != dtype or array.shape != (size,):
         found = f"{array.dtype} of shape {array.shape}"
-        raise damaged(f"the array {name!r} must be {np.dtype(dtype)} of shape ({size},), found {found}")
+        raise damage_error(f"the array {name!r} must be {np.dtype(dtype)} of shape ({size},), found {found}")
     if not np.isfinite(array).all() or (name != "mean" and (array < 0).any()):
-        raise damaged(f"the array {name!r} holds numbers that are infinite, NaN or negative")
+        raise damage_error(f"the array {name!r} holds numbers that are infinite, NaN or negative")
     return array
 
 
-def damaged(reason: str) -> ValueError:
+def damage_error(reason: str) -> ValueError:
     """What to raise where a saved value cannot be right."""
     return ValueError(f"the saved preprocessing is damaged: {reason}; restore the run's files or train it again")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from antidote_learn._types import Arrays
 from antidote_learn.data.downloads import Progress, extract, fetch
-from antidote_learn.data.formats import digest, read_cifar, read_idx
+from antidote_learn.data.formats import content_digest, read_cifar, read_idx
 from antidote_learn.data.webvision import CLASSES, read_webvision
 
 Pixels = NDArray[np.uint8]
@@ -116,7 +116,7 @@ def load_named(
     given = None if source.which is None else human_labels(name, source.which, root=folder)
     if download:
         _fetch_missing(source, folder, progress)
-    inputs, clean, test_inputs, test_labels = source.read([_checked(name, file, folder) for file in source.files])
+    inputs, clean, test_inputs, test_labels = source.read([_verify_file(name, file, folder) for file in source.files])
     labels, truth = (clean, clean) if given is None else given
     if not np.array_equal(truth, clean):
         raise ValueError(
@@ -159,22 +159,22 @@ def _source(name: str) -> Source:
     return DATA[name]
 
 
-def _found(file: File, folder: Path) -> Path | None:
+def _find_file(file: File, folder: Path) -> Path | None:
     """The file as it is, or compressed where it is published so; None where it is missing."""
     names = [file.path] if file.download.is_archive else [file.path, f"{file.path}.gz"]
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
-def _checked(name: str, file: File, folder: Path) -> Path:
+def _verify_file(name: str, file: File, folder: Path) -> Path:
     """The file's place, once its content is known to be the official one."""
-    place, offer = _found(file, folder), file.download
+    place, offer = _find_file(file, folder), file.download
     if place is None:
         how = f"unpack {offer.url} in {folder}" if offer.is_archive else f"put {offer.url} there, unpacked or not"
         raise FileNotFoundError(
             f"{name}: {folder / file.path} is missing: {how}, name another folder with `data_root` or ANTIDOTE_DATA,"
             " or fetch it with `download=True`"
         )
-    if (found := digest(place)) != file.sha256:
+    if (found := content_digest(place)) != file.sha256:
         raise ValueError(
             f"{name}: {place} ({place.stat().st_size} bytes) is not the official file: SHA-256 of its content is"
             f" {found}, required {file.sha256}; remove it and fetch it again with `download=True`"
@@ -183,7 +183,7 @@ def _checked(name: str, file: File, folder: Path) -> Path:
 
 
 def _fetch_missing(source: Source, folder: Path, progress: Progress | None) -> None:
-    missing = [file for file in source.files if _found(file, folder) is None]
+    missing = [file for file in source.files if _find_file(file, folder) is None]
     for offer in dict.fromkeys(file.download for file in missing):
         paths = [file.path for file in missing if file.download == offer]
         if offer.is_archive:

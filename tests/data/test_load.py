@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from antidote_learn._types import Arrays, ImageFiles
-from antidote_learn.data.opening import open_data, open_inputs
-from antidote_learn.data.sources import DATA
+from antidote_learn.data.builtin import DATA
+from antidote_learn.data.load import open_data, open_inputs
 
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame({"x": np.arange(12.0), "code": [f"{k:03}" for k in range(12)], "label": ["no", "yes"] * 6})

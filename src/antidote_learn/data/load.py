@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
+from antidote_learn.data.builtin import DATA, load_named
 from antidote_learn.data.safety import TABLE_SUFFIXES, check_file, check_name
-from antidote_learn.data.sources import DATA, load_named
 
 ACCEPTED = (
     "a built-in name (see `antidote list data`), a .csv, .tsv, .parquet or .npz file, or a folder of images by class"
@@ -60,16 +60,16 @@ def open_data(
         return from_arrays(features, labels, text=text)
     if kind == "name":
         return load_named(str(data), root=root, download=download, progress=progress)
-    path = _place(given)
+    path = _data_path(given)
     if kind == "folder":
-        from antidote_learn.data.folders import read_folder
+        from antidote_learn.data.image_folders import read_folder
 
         arrays = read_folder(path, strict=strict, test=test, progress=progress)
         return replace(arrays, name=f"{arrays.name}/")  # never a built-in name, whose protocol and noise are its own
     if kind == "table" and image:
-        from antidote_learn.data.listed import read_listed
+        from antidote_learn.data.image_tables import read_image_table
 
-        return read_listed(path, image, label=label, test=test, strict=strict, progress=progress)
+        return read_image_table(path, image, label=label, test=test, strict=strict, progress=progress)
     from antidote_learn.data.tabular import read_npz, read_table
 
     return read_npz(path) if kind == "npz" else read_table(path, label=label, text=text, test=test)
@@ -105,17 +105,17 @@ def data_kind(
     if not isinstance(data, (str, Path)):
         if not isinstance(data, (tuple, list)) or len(data) != 2:
             raise ValueError(f"data must be {ACCEPTED}, or a pair (X, y); received {type(data).__name__}")
-        _refuse("a pair (X, y)", image=image)
+        _refuse_options("a pair (X, y)", image=image)
         return "pair"
-    name, path = str(data), _place(data)
+    name, path = str(data), _data_path(data)
     if name in DATA:
-        _refuse(name, label=label, text=text, image=image, test=test)
+        _refuse_options(name, label=label, text=text, image=image, test=test)
         return "name"
     if os.path.isdir(path):
-        _refuse(name, label=label, text=text, image=image)
+        _refuse_options(name, label=label, text=text, image=image)
         return "folder"
     if name.lower().endswith(".npz"):
-        _refuse(name, label=label, text=text, image=image, test=test)
+        _refuse_options(name, label=label, text=text, image=image, test=test)
         check_file(path)
         return "npz"
     if name.lower().endswith(TABLE_SUFFIXES):
@@ -139,14 +139,14 @@ def open_inputs(
         root: Where official files lie.
     """
     if isinstance(data, (str, Path)):
-        name, path = str(data), _place(data)
+        name, path = str(data), _data_path(data)
         if name in DATA:
             arrays = load_named(name, root=root)
             inputs = arrays.inputs if arrays.test_inputs is None else arrays.test_inputs
         elif os.path.isdir(path):
             inputs = _all_images(path)
         elif image and name.lower().endswith(TABLE_SUFFIXES):
-            from antidote_learn.data.listed import read_images
+            from antidote_learn.data.image_tables import read_images
 
             inputs = read_images(path, image)
         else:
@@ -174,12 +174,12 @@ def check_out(out: str | Path, *, data: Any, test: Any = None) -> None:
     if any(path.is_file() for path in (place, *place.parents)):
         raise ValueError(f"{out} is a file, or lies in one: choose another `out`")
     for given in (data, test):
-        folder = _place(given) if isinstance(given, (str, Path)) and given not in DATA else None
+        folder = _data_path(given) if isinstance(given, (str, Path)) and given not in DATA else None
         if folder and os.path.isdir(folder) and place.is_relative_to(os.path.realpath(folder)):
             raise ValueError(f"{out} lies in the data, in {given}, and would become a class: choose another `out`")
 
 
-def _place(data: str | Path) -> Path:
+def _data_path(data: str | Path) -> Path:
     """Where the data lie; ValueError where that cannot be written down."""
     path = Path(os.path.expanduser(data))
     check_name(path)
@@ -188,7 +188,7 @@ def _place(data: str | Path) -> Path:
 
 def _all_images(folder: Path) -> ImageFiles:
     """Every image below a folder, whatever its sub-folders mean."""
-    from antidote_learn.data.folders import names_below
+    from antidote_learn.data.image_folders import names_below
 
     names = sorted(names_below(folder, folder))
     if not names:
@@ -198,7 +198,7 @@ def _all_images(folder: Path) -> ImageFiles:
     return ImageFiles(folder, tuple(names), 1)
 
 
-def _refuse(name: str, **options: Any) -> None:
+def _refuse_options(name: str, **options: Any) -> None:
     given = [key for key, value in options.items() if value]
     if given:
         raise ValueError(f"{name!r} takes no `{given[0]}`: that is for tables in files")

@@ -75,27 +75,27 @@ def read_folder(
         raise ValueError(f"size must be the side of an image in pixels, at least 1; received {size!r}")
     folder = _folder(path)
     root, test_root = _splits(folder, None if test is None else _folder(test))
-    listed, test_listed = _listed(root), [] if test_root is None else _listed(test_root)
+    listed, test_listed = _list_images(root), [] if test_root is None else _list_images(test_root)
     checked = check_all(listed + test_listed, progress)
-    notes = unreadable(checked, strict=strict)
+    notes = note_unreadable(checked, strict=strict)
     train, held = (
         [image for image in part if not image.error] for part in (checked[: len(listed)], checked[len(listed) :])
     )
-    classes = _classes(root, train)
-    notes += _without_images(root, classes)
+    classes = _class_folders(root, train)
+    notes += _note_empty_folders(root, classes)
     side = size or default_size(train)
-    data = Arrays(folder.resolve().name, *_labelled(root, train, classes, side), classes, notes=notes)
+    data = Arrays(folder.resolve().name, *_number_labels(root, train, classes, side), classes, notes=notes)
     if test_root is None:
         return data
     _check_test(test_root, held, classes)
-    test_inputs, test_labels = _labelled(test_root, held, classes, side)
+    test_inputs, test_labels = _number_labels(test_root, held, classes, side)
     return replace(data, test_inputs=test_inputs, test_labels=test_labels)
 
 
 def image_names(path: str | Path) -> tuple[Path, list[str]]:
     """Where the class folders of the training samples lie, and the image files below, be they readable or not."""
     root, _ = _splits(_folder(path), None)
-    return root, [image.name for image in _listed(root)]
+    return root, [image.name for image in _list_images(root)]
 
 
 def decode(files: ImageFiles, index: ArrayLike) -> NDArray[np.uint8]:
@@ -112,7 +112,7 @@ def decode(files: ImageFiles, index: ArrayLike) -> NDArray[np.uint8]:
     for at, row in enumerate(rows):
         path = files.root / files.names[row]
         try:
-            with opened(path) as image:
+            with open_image(path) as image:
                 pixels[at] = np.asarray(_square(image, files.size)).transpose(2, 0, 1)
         except Exception as error:
             raise ValueError(
@@ -128,11 +128,11 @@ def decode_all(files: ImageFiles, *, workers: int, progress: Progress | None = N
     def fill(rows: range) -> None:
         pixels[rows.start : rows.stop] = decode(files, rows)
 
-    _in_batches(fill, len(files), workers, progress)
+    _run_in_threads(fill, len(files), workers, progress)
     return pixels
 
 
-def _in_batches(work: Callable[[range], None], count: int, workers: int, progress: Progress | None) -> None:
+def _run_in_threads(work: Callable[[range], None], count: int, workers: int, progress: Progress | None) -> None:
     """``work`` on batches of the rows 0 ... count - 1, by threads: Pillow decodes and resizes outside the GIL."""
     batches = [range(first, min(first + BATCH, count)) for first in range(0, count, BATCH)]
     with ThreadPoolExecutor(workers) as pool:
@@ -164,7 +164,7 @@ def _splits(folder: Path, test: Path | None) -> tuple[Path, Path | None]:
     return inside["train"], test or inside.get("test") or inside.get("val")
 
 
-def _listed(root: Path) -> list[Candidate]:
+def _list_images(root: Path) -> list[Candidate]:
     """The image files under each class folder, sorted."""
     images = []
     for folder in _subfolders(root):
@@ -196,8 +196,8 @@ def check_all(images: list[Candidate], progress: Progress | None) -> list[Candid
         checked[rows.start : rows.stop] = [_check(images[row]) for row in rows]
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # an error of `opened`, with its own words
-        _in_batches(check, len(images), os.cpu_count() or 1, progress)
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # an error of `open_image`, with its own words
+        _run_in_threads(check, len(images), os.cpu_count() or 1, progress)
     return checked
 
 
@@ -207,7 +207,7 @@ def _check(image: Candidate) -> Candidate:
     if not is_text(image.name):
         return image._replace(error="the name is not UTF-8")
     try:
-        with opened(image.root / image.name) as pixels:
+        with open_image(image.root / image.name) as pixels:
             side = min(pixels.size)
             _square(pixels, PROBE)
     except Exception as error:  # Pillow's decoders raise whatever a damaged file leads them to
@@ -229,7 +229,7 @@ def _known_formats() -> list[str]:
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[Image.Image]:
+def open_image(path: Path) -> Iterator[Image.Image]:
     """An image of at most Pillow's number of pixels; Pillow itself only warns up to twice as many."""
     check_regular(path)
     with Image.open(path, formats=_known_formats()) as image:
@@ -241,17 +241,17 @@ def opened(path: Path) -> Iterator[Image.Image]:
 
 def _square(image: Image.Image, size: int) -> Image.Image:
     """The centre of an image in RGB, (size, size)."""
-    return ImageOps.fit(rgb(upright(image, size)), (size, size), Image.Resampling.BILINEAR)
+    return ImageOps.fit(convert_to_rgb(turn_upright(image, size)), (size, size), Image.Resampling.BILINEAR)
 
 
-def upright(image: Image.Image, size: int) -> Image.Image:
+def turn_upright(image: Image.Image, size: int) -> Image.Image:
     """The image by its EXIF orientation; a JPEG file is decoded no larger than a filter to ``size`` needs."""
     image.draft(None, (2 * size, 2 * size))
     ImageOps.exif_transpose(image, in_place=True)
     return image
 
 
-def rgb(image: Image.Image) -> Image.Image:
+def convert_to_rgb(image: Image.Image) -> Image.Image:
     """In RGB: what is transparent becomes white, of 16 bits the upper 8 are kept."""
     if image.mode.startswith("I"):  # 16 bits, of which Pillow would keep the lower 8
         image = Image.fromarray((np.asarray(image).clip(0, 65535) >> 8).astype(np.uint8))
@@ -260,7 +260,7 @@ def rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def unreadable(images: list[Candidate], *, strict: bool) -> tuple[str, ...]:
+def note_unreadable(images: list[Candidate], *, strict: bool) -> tuple[str, ...]:
     """What was left out; an error with ``strict``."""
     bad = [image for image in images if image.error]
     if not bad:
@@ -272,7 +272,7 @@ def unreadable(images: list[Candidate], *, strict: bool) -> tuple[str, ...]:
     return (f"{len(bad)} of {len(images)} images cannot be read and were left out: {named}{more}",)
 
 
-def _classes(root: Path, images: list[Candidate]) -> tuple[str, ...]:
+def _class_folders(root: Path, images: list[Candidate]) -> tuple[str, ...]:
     classes = tuple(sorted({image.label for image in images}))
     if len(classes) < 2:
         found = f"one, {classes[0]!r}" if classes else "none"
@@ -280,7 +280,7 @@ def _classes(root: Path, images: list[Candidate]) -> tuple[str, ...]:
     return classes
 
 
-def _without_images(root: Path, classes: tuple[str, ...]) -> tuple[str, ...]:
+def _note_empty_folders(root: Path, classes: tuple[str, ...]) -> tuple[str, ...]:
     empty = [path.name for path in _subfolders(root) if path.name not in classes]
     return (f"no class was made of folders without readable images: {', '.join(empty)}",) if empty else ()
 
@@ -300,7 +300,7 @@ def default_size(images: list[Candidate]) -> int:
     return 32 if median <= 48 else 64 if median <= 96 else 224
 
 
-def _labelled(
+def _number_labels(
     root: Path, images: list[Candidate], classes: tuple[str, ...], size: int
 ) -> tuple[ImageFiles, NDArray[np.int64]]:
     number = {name: at for at, name in enumerate(classes)}

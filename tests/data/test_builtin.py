@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from sklearn import datasets
 
-from antidote_learn.data import sources
-from antidote_learn.data.sources import DATA, Download, File, Human, Source, data_root, human_labels, load_named
+from antidote_learn.data import builtin
+from antidote_learn.data.builtin import DATA, Download, File, Human, Source, data_root, human_labels, load_named
 
 RNG = np.random.default_rng(0)
 TRAIN, TEST = RNG.integers(0, 256, (6, 3074), dtype=np.uint8), RNG.integers(0, 256, (2, 3074), dtype=np.uint8)
@@ -69,10 +69,10 @@ def tiny(monkeypatch, tmp_path) -> Iterator[Path]:
         idx = tuple(
             File(name, sha256(CONTENT[name]), Download(f"{site}/{name}.gz", sha256(PACKED[name]))) for name in IDX
         )
-        read = partial(sources._read_cifar, label_bytes=2)
+        read = partial(builtin._read_cifar, label_bytes=2)
         monkeypatch.setitem(DATA, "tiny", Source("about", CLASSES, read, cifar, HUMAN))
         monkeypatch.setitem(DATA, "tinyn", Source("about", CLASSES, read, cifar, HUMAN, "worse"))
-        monkeypatch.setitem(DATA, "tiny-idx", Source("about", CLASSES, sources._read_idx, idx))
+        monkeypatch.setitem(DATA, "tiny-idx", Source("about", CLASSES, builtin._read_idx, idx))
         yield served
         server.shutdown()
         thread.join()

@@ -120,7 +120,7 @@ def split_model(spec: str) -> tuple[str, dict[str, Any] | str]:
     """
     name, *parameters = spec.split(":")
     if name in MODELS:
-        return name, _given(spec, name, parameters)
+        return name, _parse_parameters(spec, name, parameters)
     if len(parameters) == 1 and all(part.isidentifier() for part in [*name.split("."), *parameters]):
         return name, parameters[0]
     raise ValueError(
@@ -129,7 +129,7 @@ def split_model(spec: str) -> tuple[str, dict[str, Any] | str]:
     )
 
 
-def _given(spec: str, name: str, parameters: list[str]) -> dict[str, Any]:
+def _parse_parameters(spec: str, name: str, parameters: list[str]) -> dict[str, Any]:
     """The parameters, ``key=value`` each, by key."""
     given, keys = {}, MODELS[name].parameters
     for parameter in parameters:
@@ -138,11 +138,11 @@ def _given(spec: str, name: str, parameters: list[str]) -> dict[str, Any]:
             accepted = " and ".join(f"{key}=..." for key in keys) or "none"
             hint = "" if equals else f"; a module of your own called {name!r} must be renamed"
             raise ValueError(f"model {spec!r}: unknown parameter {parameter!r}; {name!r} accepts: {accepted}{hint}")
-        given[key] = _value(value)
+        given[key] = _parse_value(value)
     return given
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     """A number or a list where the text is one, else the text."""
     try:
         return ast.literal_eval(text)

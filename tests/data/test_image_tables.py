@@ -9,9 +9,9 @@ from PIL import Image
 
 from antidote_learn._types import ImageFiles
 from antidote_learn.data.encoding import encoding_from_state, fit_encoding
-from antidote_learn.data.folders import read_folder
-from antidote_learn.data.listed import image_files, read_images, read_listed
-from antidote_learn.data.opening import open_data, open_inputs
+from antidote_learn.data.image_folders import read_folder
+from antidote_learn.data.image_tables import image_files, read_image_table, read_images
+from antidote_learn.data.load import open_data, open_inputs
 from antidote_learn.data.prepared import prepare
 
 COLOURS = {"red": (200, 10, 10), "blue": (10, 10, 200)}
@@ -54,7 +54,7 @@ def given(data) -> list[str]:
 
 @pytest.mark.parametrize("name", ["photos.csv", "photos.tsv", "photos.parquet"])
 def test_the_images_of_a_column_with_the_labels_of_another(tmp_path, name):
-    data = read_listed(table(tmp_path, name=name), "file")
+    data = read_image_table(table(tmp_path, name=name), "file")
     assert data.inputs == ImageFiles(tmp_path, tuple(f"images/{row}.png" for row in range(8)), 32, "file")
     assert data.classes == ("blue", "red")
     assert given(data) == colours_of(data.inputs)
@@ -66,7 +66,7 @@ def test_paths_may_be_absolute_or_leave_the_tables_folder(tmp_path):
     photo(tmp_path / "elsewhere" / "x.png", "blue")
     (tmp_path / "tables").mkdir()
     frame = pd.DataFrame({"file": [outside, "../elsewhere/x.png"], "label": ["red", "blue"]})
-    data = read_listed(write(frame, tmp_path / "tables" / "rows.csv"), "file", strict=True)
+    data = read_image_table(write(frame, tmp_path / "tables" / "rows.csv"), "file", strict=True)
     assert given(data) == colours_of(data.inputs) == ["red", "blue"]
 
 
@@ -74,7 +74,7 @@ def test_paths_that_look_like_numbers_stay_as_they_are_written(tmp_path):
     for name in ("007", "008"):
         (tmp_path / name).write_bytes(Path(photo(tmp_path / "a.png", "red")).read_bytes())
     path = write(pd.DataFrame({"file": ["007", "008"], "label": ["a", "b"]}), tmp_path / "rows.csv")
-    assert read_listed(path, "file").inputs.names == ("007", "008")
+    assert read_image_table(path, "file").inputs.names == ("007", "008")
     assert read_images(path, "file").names == ("007", "008")
 
 
@@ -84,12 +84,12 @@ def test_sizes_are_chosen_as_for_a_folder(tmp_path):
             photo(tmp_path / str(side) / label / "a.png", label, side)
         paths = [f"{side}/{label}/a.png" for label in COLOURS]
         path = write(pd.DataFrame({"file": paths, "label": list(COLOURS)}), tmp_path / "rows.csv")
-        assert read_listed(path, "file").inputs.size == read_folder(tmp_path / str(side)).inputs.size == size
+        assert read_image_table(path, "file").inputs.size == read_folder(tmp_path / str(side)).inputs.size == size
 
 
 def test_true_labels_are_read_and_other_columns_are_named_in_a_note(tmp_path):
     path = table(tmp_path, 4, clean_label=["red", "blue", "blue", "red"], width=[1, 2, 3, 4], who=["a", "b", "c", "d"])
-    data = read_listed(path, "file", label="label")
+    data = read_image_table(path, "file", label="label")
     assert [data.classes[k] for k in data.clean_labels] == ["red", "blue", "blue", "red"]
     assert data.notes == ("not used beside the images: column 'width', 'who'",)
 
@@ -108,7 +108,7 @@ def broken(tmp_path: Path) -> Path:
 
 
 def test_images_that_cannot_be_read_are_left_out_with_their_labels(tmp_path):
-    data = read_listed(broken(tmp_path), "file")
+    data = read_image_table(broken(tmp_path), "file")
     assert data.inputs.names == tuple(f"images/{row}.png" for row in (0, 2, 3, 5, 7))
     assert given(data) == colours_of(data.inputs)
     assert data.labels.tolist() == data.clean_labels.tolist()
@@ -121,7 +121,7 @@ def test_images_that_cannot_be_read_are_left_out_with_their_labels(tmp_path):
 
 def test_strict_refuses_them(tmp_path):
     with pytest.raises(ValueError, match=r"3 of 8 images cannot be read: .*1\.png \(not an image\)"):
-        read_listed(broken(tmp_path), "file", strict=True)
+        read_image_table(broken(tmp_path), "file", strict=True)
 
 
 def test_positions_of_samples_are_rows_of_the_table(tmp_path):
@@ -136,13 +136,13 @@ def test_a_class_of_which_no_image_can_be_read_is_none(tmp_path):
     path = table(tmp_path)
     frame = pd.read_csv(path)
     frame.loc[8] = ["nowhere.png", "green"]
-    assert read_listed(write(frame, path), "file").classes == ("blue", "red")
+    assert read_image_table(write(frame, path), "file").classes == ("blue", "red")
 
 
 def test_where_no_image_is_found_the_first_path_is_shown(tmp_path):
     path = write(pd.DataFrame({"file": ["a.png", "b.png"], "label": ["x", "y"]}), tmp_path / "rows.csv")
     with pytest.raises(ValueError, match=rf"rows\.csv: none of the 2 images .*{tmp_path}/a\.png .*no such file.*abso"):
-        read_listed(path, "file")
+        read_image_table(path, "file")
 
 
 # --- a test table ----------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_a_test_table_lies_in_its_own_folder_and_needs_two_columns(tmp_path):
     path = table(tmp_path / "train", width=range(8))
     other = table(tmp_path / "test", 5)
     (tmp_path / "test" / "images" / "0.png").unlink()
-    data = read_listed(path, "file", test=other)
+    data = read_image_table(path, "file", test=other)
     assert data.test_inputs == ImageFiles(
         tmp_path / "test", tuple(f"images/{row}.png" for row in range(1, 5)), 32, "file"
     )
@@ -165,7 +165,7 @@ def test_a_test_table_lies_in_its_own_folder_and_needs_two_columns(tmp_path):
 def test_true_labels_of_a_test_table_are_used(tmp_path):
     path = table(tmp_path / "train", clean_label=["red", "blue"] * 4)
     other = table(tmp_path / "test", 4, clean_label=["blue"] * 4)
-    data = read_listed(path, "file", test=other)
+    data = read_image_table(path, "file", test=other)
     assert [data.classes[k] for k in data.test_labels] == ["blue"] * 4
     assert data.test_is_clean
 
@@ -174,7 +174,7 @@ def test_test_labels_are_read_as_training_labels_are(tmp_path):
     names = [str(Path(photo(tmp_path / f"{row}.png", "red"))) for row in range(2)]
     path = write(pd.DataFrame({"file": names, "label": ["01", "x"]}), tmp_path / "a.csv")
     other = write(pd.DataFrame({"file": names, "label": ["01", "01"]}), tmp_path / "b.csv")
-    data = read_listed(path, "file", test=other)
+    data = read_image_table(path, "file", test=other)
     assert [data.classes[k] for k in data.test_labels] == ["01", "01"]
 
 
@@ -222,7 +222,7 @@ def test_images_to_predict_need_the_column_alone(tmp_path):
 
 def test_the_encoding_keeps_the_column_and_reads_tables_in_memory(tmp_path, monkeypatch):
     path = table(tmp_path)
-    fitted = fit_encoding(read_listed(path, "file"))
+    fitted = fit_encoding(read_image_table(path, "file"))
     meta, arrays = fitted.state()
     assert meta["column"] == "file"
     again = encoding_from_state(meta, arrays)
@@ -230,13 +230,13 @@ def test_the_encoding_keeps_the_column_and_reads_tables_in_memory(tmp_path, monk
     monkeypatch.chdir(tmp_path)
     index = np.arange(8)
     of_table = again.encode(pd.read_csv(path)).take(index)
-    assert np.array_equal(of_table, fitted.encode(read_listed(path, "file").inputs).take(index))
+    assert np.array_equal(of_table, fitted.encode(read_image_table(path, "file").inputs).take(index))
 
 
 def test_an_encoding_without_a_column_is_saved_as_before(tmp_path):
     table(tmp_path)
     files = ImageFiles(tmp_path / "images", ("0.png", "1.png"), 8)
-    meta, arrays = fit_encoding(read_listed(table(tmp_path), "file")).state()
+    meta, arrays = fit_encoding(read_image_table(table(tmp_path), "file")).state()
     del meta["column"]
     old = encoding_from_state(meta, arrays)
     assert old.column == ""

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-def numbered(y: Any) -> tuple[NDArray[Any], Integers]:
+def number_classes(y: Any) -> tuple[NDArray[Any], Integers]:
     """The classes in order, and each label's position among them."""
     check_classification_targets(y)
     classes, labels = np.unique(y, return_inverse=True)
@@ -30,7 +30,7 @@ def numbered(y: Any) -> tuple[NDArray[Any], Integers]:
     return classes, labels.astype(np.int64)
 
 
-def measured(sample_weight: Any, X: Any, labels: Integers) -> tuple[Floats, Integers]:
+def check_weights(sample_weight: Any, X: Any, labels: Integers) -> tuple[Floats, Integers]:
     """(N,) the weights, ones where none were given, and the rows that have one."""
     measure = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     used = np.flatnonzero(measure)
@@ -39,7 +39,7 @@ def measured(sample_weight: Any, X: Any, labels: Integers) -> tuple[Floats, Inte
     return measure, used
 
 
-def believed(probs: Floats, labels: Integers) -> LabelScores:
+def score_labels(probs: Floats, labels: Integers) -> LabelScores:
     """The posterior of the audit, from what models that did not see a row say of it, (N, K)."""
     said = Beliefs.blank(*probs.shape)
     for rows in blocks(*probs.shape):
@@ -47,7 +47,7 @@ def believed(probs: Floats, labels: Integers) -> LabelScores:
     return score(labels, said.count, said=[said])
 
 
-def issues(scores: LabelScores, labels: Integers, classes: NDArray[Any], X: Any) -> pd.DataFrame:
+def issues_of_rows(scores: LabelScores, labels: Integers, classes: NDArray[Any], X: Any) -> pd.DataFrame:
     """A row for each of X's, in its order and with its index, and the columns of `find_label_issues`."""
     rows = AuditRows(labels, tuple(classes.tolist()), np.arange(len(labels)), None, None, {})
     flags = flag_rows(scores.quality, scores.log_odds, max_flagged=None, fdr=None)

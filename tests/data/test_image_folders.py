@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from antidote_learn._types import ImageFiles
-from antidote_learn.data import folders
-from antidote_learn.data.folders import decode, decode_all, read_folder
+from antidote_learn.data import image_folders
+from antidote_learn.data.image_folders import decode, decode_all, read_folder
 
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
 
@@ -397,7 +397,7 @@ def test_a_file_that_went_away_is_named(tmp_path):
 def test_an_interrupt_does_not_wait_for_the_rest(tmp_path, monkeypatch):
     save(tmp_path / "a.png")
     decoded = []
-    monkeypatch.setattr(folders, "decode", lambda files, rows: decoded.append(len(rows)) or 0)
+    monkeypatch.setattr(image_folders, "decode", lambda files, rows: decoded.append(len(rows)) or 0)
 
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt
@@ -409,7 +409,7 @@ def test_an_interrupt_does_not_wait_for_the_rest(tmp_path, monkeypatch):
 
 def test_checking_is_spread_over_the_processors(tmp_path, monkeypatch):
     seen = []
-    pool = folders.ThreadPoolExecutor
-    monkeypatch.setattr(folders, "ThreadPoolExecutor", lambda workers: seen.append(workers) or pool(workers))
+    pool = image_folders.ThreadPoolExecutor
+    monkeypatch.setattr(image_folders, "ThreadPoolExecutor", lambda workers: seen.append(workers) or pool(workers))
     read_folder(two_classes(tmp_path))
     assert seen == [os.cpu_count()]
