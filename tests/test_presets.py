@@ -5,7 +5,7 @@ import json
 import pytest
 
 from antidote_learn.presets import cases, cases_on, preset
-from antidote_learn.registry import ALIASES, build_method, parse_method, resolved
+from antidote_learn.registry import ALIASES, build_method, expand_name, parse_method
 from tests.commands import antidote
 
 LIST = ("list", "losses", "--preset")
@@ -139,7 +139,7 @@ def test_an_unknown_row_is_refused():
 
 @pytest.mark.parametrize("name", ALIASES)
 def test_names_of_the_published_code_are_known(name):
-    assert build_method(parse_method(f"{resolved(name)}{':delta=0.1' if 'antidote' in name else ''}"))
+    assert build_method(parse_method(f"{expand_name(name)}{':delta=0.1' if 'antidote' in name else ''}"))
 
 
 ALIASED = {
@@ -156,7 +156,7 @@ ALIASED = {
 
 @pytest.mark.parametrize(("name", "meaning"), ALIASED.items())
 def test_what_names_of_the_published_code_stand_for(name, meaning):
-    assert resolved(name) == meaning
+    assert expand_name(name) == meaning
 
 
 def test_the_command_lists_them():

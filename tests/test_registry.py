@@ -17,21 +17,18 @@ from antidote_learn.methods.parameters import about
 from antidote_learn.models import MODELS, build_model, default_model
 from antidote_learn.nn.antidote import AntidoteLoss
 from antidote_learn.nn.dataset import DatasetAntidoteLoss
+from antidote_learn.presets.protocols import DATA_PROTOCOLS, TrainingSettings, default_protocol, protocols
 from antidote_learn.registry import (
     BUDGETS,
-    DATA_PROTOCOLS,
     METHODS,
     MethodSpec,
-    Protocol,
     build_method,
-    default_protocol,
     parse_method,
-    protocols,
     with_budget,
 )
-from antidote_learn.training.protocols import OPTIMIZERS
 from antidote_learn.training.runs import train
 from antidote_learn.training.schedules import parse_schedule
+from antidote_learn.training.settings import OPTIMIZERS
 
 # --- the grammar of methods ------------------------------------------------------------------------------------------
 
@@ -212,7 +209,7 @@ SHAPES = {"cifar10": (3, 32, 32), "cifar100": (3, 32, 32), "mnist": (1, 28, 28),
 
 @pytest.mark.parametrize("name", protocols())
 def test_every_protocol_can_be_carried_out(name):
-    protocol = protocols()[name]
+    protocol = protocols()[name].settings
     shape = SHAPES.get(protocol.recipe, (12,) if protocol.model == "mlp" else (3, 32, 32))
     model = default_model(shape) if protocol.model == "auto" else protocol.model
     assert model.split(":")[0] in MODELS
@@ -232,9 +229,9 @@ def test_every_protocol_can_be_carried_out(name):
 @pytest.mark.parametrize("name", protocols())
 def test_milestones_lie_inside_their_protocol_and_sources_are_named(name):
     protocol = protocols()[name]
-    kind, _, rest = protocol.schedule.partition(":")
+    kind, _, rest = protocol.settings.schedule.partition(":")
     if kind == "step":
-        assert all(0 < int(epoch) < protocol.epochs for epoch in rest.split(","))
+        assert all(0 < int(epoch) < protocol.settings.epochs for epoch in rest.split(","))
     assert protocol.about.endswith(".")
     assert protocol.source
 
@@ -243,7 +240,7 @@ def test_numbers_of_the_published_protocols():
     """Read by hand from the papers and their code."""
     known = {
         name: (p.model, p.lr, p.schedule, p.epochs, p.batch_size, p.weight_decay, p.clip)
-        for name, p in protocols().items()
+        for name, p in ((name, protocol.settings) for name, protocol in protocols().items())
         if name not in ("features", "images")
     }
     assert known == {
@@ -268,7 +265,7 @@ def test_normalisation_of_the_published_protocols():
     """Read by hand from their code: means in thousandths, deviations likewise."""
     rounded = {
         name: tuple(round(1000 * number) for number in (*RECIPES[p.recipe].mean, *RECIPES[p.recipe].std))
-        for name, p in protocols().items()
+        for name, p in ((name, protocol.settings) for name, protocol in protocols().items())
         if p.recipe != "fitted"
     }
     cifar10, cifar100 = (491, 482, 447, 247, 243, 262), (507, 486, 441, 267, 256, 276)
@@ -288,7 +285,7 @@ def test_normalisation_of_the_published_protocols():
 
 def test_an_unknown_key_in_the_file_is_an_error():
     with pytest.raises(TypeError, match="momentun"):
-        Protocol(**({field.name: None for field in fields(Protocol)} | {"momentun": 0.9}))
+        TrainingSettings(**({field.name: None for field in fields(TrainingSettings)} | {"momentun": 0.9}))
     assert files("antidote_learn.presets").joinpath("protocols.toml").is_file()
 
 
@@ -324,5 +321,5 @@ def test_every_built_in_data_set_has_a_protocol(data):
 def test_protocols_of_data_sets_exist_and_suit_their_images():
     assert set(DATA_PROTOCOLS.values()) <= set(protocols())
     assert set(DATA_PROTOCOLS) <= set(DATA)
-    digits = protocols()[DATA_PROTOCOLS["digits"]]
+    digits = protocols()[DATA_PROTOCOLS["digits"]].settings
     assert build_model(digits.model, shape=(1, 8, 8), classes=10, seed=0) is not None

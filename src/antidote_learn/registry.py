@@ -1,4 +1,4 @@
-"""Names of methods, losses and protocols, and how a user writes them.
+"""Names of methods and losses, and how a user writes them.
 
 Torch is imported when something is built: a name can be refused without it.
 """
@@ -25,7 +25,7 @@ from antidote_learn.methods.objectives import (
     AntidoteMix,
 )
 from antidote_learn.methods.parameters import Recipe, check_recipe, parameters_of
-from antidote_learn.presets import Case, base_data, preset, read_presets
+from antidote_learn.presets import Case, preset
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,14 +100,14 @@ class MethodSpec:
         return self.recipe or known_recipe(self.name)
 
     @property
-    def accepted(self) -> dict[str, Callable[[str], Any]]:
+    def readers(self) -> dict[str, Callable[[str], Any]]:
         """Its parameters."""
         return {} if self.maker is None else parameters_of(self.maker)
 
     @property
     def forgets(self) -> bool:
         """Whether the method has a budget that must come from somewhere."""
-        return "noise_rate" in self.accepted
+        return "noise_rate" in self.readers
 
     def __str__(self) -> str:
         """As it is written."""
@@ -179,7 +179,7 @@ def method_of(given: Any) -> MethodSpec:
     return MethodSpec(recipe.__name__, {k: v for k, v in values.items() if v is not None}, recipe)
 
 
-def resolved(text: str, *, data: str = "cifar10", noise: str = "symmetric") -> str:
+def expand_name(text: str, *, data: str = "cifar10", noise: str = "symmetric") -> str:
     """A loss or method as it is written, with aliases and ``preset:ROW`` replaced by what they stand for.
 
     Args:
@@ -188,7 +188,7 @@ def resolved(text: str, *, data: str = "cifar10", noise: str = "symmetric") -> s
         noise: The noise at hand, likewise.
 
     Example:
-        >>> resolved("preset:NCE+MAE", data="cifar100")
+        >>> expand_name("preset:NCE+MAE", data="cifar100")
         '10*nce+0.05*mae'
     """
     if not isinstance(text, str):
@@ -223,7 +223,7 @@ def parse_method(text: str) -> MethodSpec:
         >>> str(parse_method("nce + 0.5*mae"))
         'nce+0.5*mae'
     """
-    text = resolved(text)
+    text = expand_name(text)
     name, *given = re.split(r":(?![^\[]*\])", text)
     recipe = known_recipe(name)
     if recipe is None:
@@ -250,7 +250,7 @@ def with_budget(spec: MethodSpec, given: Mapping[str, Any]) -> MethodSpec:
     """The method with exactly one budget: its own, or the one that is given, or the estimated rate."""
     chosen = {key: value for key, value in given.items() if value is not None}
     own = {key: spec.parameters[key] for key in BUDGETS if key in spec.parameters}
-    foreign = [key for key in chosen if key not in spec.accepted]
+    foreign = [key for key in chosen if key not in spec.readers]
     if foreign:
         raise ValueError(f"method {spec.name!r} takes no {' or '.join(foreign)}: leave it out")
     if not spec.forgets and not chosen:
@@ -307,49 +307,9 @@ def loss(
     from antidote_learn.nn.robust import RobustLoss
 
     return RobustLoss(
-        resolved(name),
+        expand_name(name),
         weight=weight,
         ignore_index=ignore_index,
         label_smoothing=label_smoothing,
         reduction=reduction,
     )
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """How a network is trained; see presets/protocols.toml."""
-
-    about: str
-    source: str
-    model: str
-    optimizer: str
-    momentum: float
-    lr: float
-    schedule: str
-    epochs: int
-    batch_size: int
-    weight_decay: float
-    clip: float
-    recipe: str
-    nesterov: bool = False
-    warmup: float = 0.0
-
-
-def protocols() -> dict[str, Protocol]:
-    """All named protocols."""
-    return {name: Protocol(**entry) for name, entry in read_presets("protocols.toml").items()}
-
-
-DATA_PROTOCOLS = {
-    "digits": "features",
-    "cifar10": "c10-antidote",
-    "cifar100": "c100-antidote",
-    "mnist": "mnist",
-    "fashion-mnist": "mnist",
-    "mini-webvision": "webv-antidote",
-}
-
-
-def default_protocol(data: str, shape: tuple[int, ...]) -> str:
-    """The protocol of a data set, by its name (``cifar10n-worse`` is CIFAR-10) or by the kind of its samples."""
-    return DATA_PROTOCOLS.get(base_data(data)) or ("images" if len(shape) == 3 else "features")

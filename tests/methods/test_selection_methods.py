@@ -15,8 +15,9 @@ from antidote_learn.core.selection import small_loss_weights
 from antidote_learn.methods.co_teaching import CoTeaching
 from antidote_learn.methods.elr import Elr
 from antidote_learn.training.context import TrainingContext
-from antidote_learn.training.plans import plan_run
-from antidote_learn.training.requests import Request
+from antidote_learn.training.engine import Engine
+from antidote_learn.training.prepare import prepare_run
+from antidote_learn.training.resolve import Request, resolve_request
 
 SGD_ONLY = {"optimizer": "sgd", "lr": 0.1, "weight_decay": 0.0, "clip": 0.0}
 
@@ -24,8 +25,8 @@ SGD_ONLY = {"optimizer": "sgd", "lr": 0.1, "weight_decay": 0.0, "clip": 0.0}
 @pytest.fixture
 def ctx(tmp_path):
     asked = Request("iris", method="ce", model="mlp:hidden=[8]", out=tmp_path, noise="symmetric:0.3", **SGD_ONLY)
-    job = (plan := plan_run(asked)).job
-    return TrainingContext(plan.engine, job.data, job.settings, number=3, epochs=20)
+    job = prepare_run(resolve_request(asked))
+    return TrainingContext(Engine(), job.data, job.spec.settings, network=job.network, workers=0, number=3, epochs=20)
 
 
 def batch_of(ctx, rows):

@@ -20,7 +20,7 @@ from antidote_learn.training.checkpoint import (
     FORMAT,
     FolderInUse,
     digest,
-    locked,
+    lock_folder,
     optimizer_tensors,
     read_json,
     read_rows,
@@ -214,7 +214,7 @@ def test_a_pipe_in_a_file_s_place_is_not_waited_for(tmp_path, read):
 def test_the_lock_is_not_taken_through_a_link(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / ".lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match=r"\.lock"), locked(tmp_path / "folder"):
+    with pytest.raises(OSError, match=r"\.lock"), lock_folder(tmp_path / "folder"):
         pass
     assert not (tmp_path / "elsewhere").exists()
 
@@ -356,8 +356,8 @@ def test_weights_that_do_not_fit_are_refused_in_one_line(tmp_path, change):
 
 HOLDER = (
     "import sys, time; from pathlib import Path\n"
-    "from antidote_learn.training.checkpoint import locked\n"
-    "with locked(Path(sys.argv[1])):\n"
+    "from antidote_learn.training.checkpoint import lock_folder\n"
+    "with lock_folder(Path(sys.argv[1])):\n"
     "    print('locked', flush=True)\n"
     "    time.sleep(60)\n"
 )
@@ -367,25 +367,25 @@ def test_a_second_process_is_refused_until_the_first_is_gone_even_killed(tmp_pat
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as first:
         try:
             assert first.stdout.readline() == "locked\n"
-            with pytest.raises(FolderInUse, match="is in use by another process: wait for it"), locked(tmp_path):
+            with pytest.raises(FolderInUse, match="is in use by another process: wait for it"), lock_folder(tmp_path):
                 pass
         finally:
             first.kill()
-    with locked(tmp_path):
+    with lock_folder(tmp_path):
         pass
 
 
 def test_the_lock_is_let_go_after_an_error_and_taken_again(tmp_path):
-    with pytest.raises(KeyError), locked(tmp_path):
+    with pytest.raises(KeyError), lock_folder(tmp_path):
         raise KeyError
-    with locked(tmp_path), pytest.raises(FolderInUse), locked(tmp_path):
+    with lock_folder(tmp_path), pytest.raises(FolderInUse), lock_folder(tmp_path):
         pass
-    with locked(tmp_path):
+    with lock_folder(tmp_path):
         pass
 
 
 def test_other_folders_are_not_locked(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    with locked(tmp_path / "a"), locked(tmp_path / "b"):
+    with lock_folder(tmp_path / "a"), lock_folder(tmp_path / "b"):
         assert sorted(os.listdir(tmp_path)) == ["a", "b"]

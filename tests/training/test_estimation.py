@@ -2,6 +2,7 @@
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,26 +11,15 @@ import pytest
 from antidote_learn.core.rates import estimate_noise_rate
 from antidote_learn.data.builtin import load_named
 from antidote_learn.data.prepared import prepare
+from antidote_learn.presets.protocols import protocols
 from antidote_learn.training import estimation
 from antidote_learn.training.engine import Engine
-from antidote_learn.training.estimation import WARM_UP, estimated_rate
-from antidote_learn.training.interrupts import Interrupted, gently, interrupted, shared_flag
-from antidote_learn.training.loop import Settings, Trainer
+from antidote_learn.training.estimation import WARM_UP, estimate_rate
+from antidote_learn.training.interrupts import Interrupted, gently, is_interrupted, make_flag
+from antidote_learn.training.loop import Trainer
 from antidote_learn.training.progress import Silent
 
-SETTINGS = Settings(
-    model="mlp",
-    optimizer="sgd",
-    lr=0.1,
-    momentum=0.9,
-    nesterov=False,
-    weight_decay=1e-4,
-    clip=5.0,
-    batch_size=128,
-    warmup=0.0,
-    seed=0,
-    workers=0,
-)
+SETTINGS = replace(protocols()["features"].settings, model="mlp")
 HALVES = [f"noise rate, half {number} of 2" for number in (1, 2)]
 
 
@@ -64,7 +54,7 @@ def folder_in(parent: Path) -> Path:
 def estimated(trainer: Trainer, folder: Path) -> dict:
     """As a run does it: Ctrl-C only asks. Without the time it took."""
     with gently():
-        found = estimated_rate(trainer, folder)
+        found = estimate_rate(trainer, folder)
     assert found["seconds"] > 0.0
     return {key: value for key, value in found.items() if key != "seconds"}
 
@@ -98,13 +88,13 @@ def test_labels_of_no_meaning_are_warned_of(tmp_path):
 
 def test_each_half_is_judged_by_the_network_that_has_not_seen_it(tmp_path, monkeypatch):
     asked = []
-    honest = estimation._judged
+    honest = estimation._judge_half
 
     def judged(trainer, number, own, other, checkpoint):
         asked.append((set(own.tolist()), set(other.tolist())))
         return honest(trainer, number, own, other, checkpoint)
 
-    monkeypatch.setattr(estimation, "_judged", judged)
+    monkeypatch.setattr(estimation, "_judge_half", judged)
     estimated(trainer_on("digits", "none", subset=301), folder_in(tmp_path))
     (own, other), (second_own, second_other) = asked
     assert not own & other
@@ -138,11 +128,11 @@ def test_the_record_is_kept_as_strict_json_and_read_again(tmp_path):
 
 def test_of_rows_too_few_nothing_is_trained_and_nothing_is_said_to_be_known(tmp_path):
     folder, listener = folder_in(tmp_path), Listener()
-    found = estimated_rate(trainer_on("digits", "none", listener, subset=40), folder)
+    found = estimate_rate(trainer_on("digits", "none", listener, subset=40), folder)
     assert (found["rate"], found["low"], found["high"]) == (0.0, 0.0, 0.9)
     assert "40 rows of 10 classes are too few" in found["warnings"][0]
     assert listener.stages == []
-    assert estimated_rate(trainer_on("digits", "none", listener, subset=40), folder) == found
+    assert estimate_rate(trainer_on("digits", "none", listener, subset=40), folder) == found
 
 
 @pytest.fixture(scope="module")
@@ -169,25 +159,25 @@ def test_the_estimate_is_a_function_of_the_seed(tmp_path, uninterrupted):
 
 def test_a_run_after_one_that_was_stopped_is_not_stopped():
     with gently():
-        flag = shared_flag()
+        flag = make_flag()
         signal.raise_signal(signal.SIGINT)
-        assert interrupted()
+        assert is_interrupted()
         assert flag.value
     with gently():
-        assert not interrupted()
+        assert not is_interrupted()
 
 
 def test_nothing_is_lost_by_not_keeping_the_probabilities(tmp_path, monkeypatch):
     """The record is that of `estimate_noise_rate` on all probabilities of all epochs, digit by digit."""
     trainer, said = trainer_on("digits", "symmetric:0.3"), []
-    honest = estimation.outputs
+    honest = estimation.predict_logits
 
     def outputs(*args, index, **given):
         logits = honest(*args, index=index, **given)
         said.append((index, logits.softmax(dim=1).numpy()))
         return logits
 
-    monkeypatch.setattr(estimation, "outputs", outputs)
+    monkeypatch.setattr(estimation, "predict_logits", outputs)
     found = estimated(trainer, folder_in(tmp_path))
     first, second = (np.stack([probs for _, probs in said[part : part + WARM_UP]]) for part in (0, WARM_UP))
     index = np.concatenate([said[0][0], said[WARM_UP][0]])

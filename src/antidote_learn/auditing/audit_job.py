@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from torch import nn
+
 from antidote_learn._types import ImageFiles, Inputs
 from antidote_learn.auditing.audit_result import Audit, build_audit, write_audit
 from antidote_learn.auditing.cross_training import collect_evidence
@@ -18,12 +20,15 @@ from antidote_learn.auditing.issue_table import AuditRows, names_array
 from antidote_learn.auditing.neighbours import nearest_rows
 from antidote_learn.auditing.scores import score
 from antidote_learn.data.prepared import Prepared
+from antidote_learn.presets.protocols import TrainingSettings
 from antidote_learn.training.checkpoint import write_bytes
 from antidote_learn.training.engine import Engine
-from antidote_learn.training.estimation import estimated_rate
-from antidote_learn.training.interrupts import Interrupted, interrupted
-from antidote_learn.training.loop import Settings, Trainer
+from antidote_learn.training.estimation import estimate_rate
+from antidote_learn.training.interrupts import Interrupted, is_interrupted
+from antidote_learn.training.loop import Trainer
 from antidote_learn.training.progress import Reporter
+
+WORKERS = 2  # threads that decode image files, as many as `train` has by default
 
 
 @dataclass(frozen=True)
@@ -38,20 +43,10 @@ class AuditSpec:
     noise: str
     noise_seed: int
     encoder: str
-    model: str
-    optimizer: str
-    lr: float
-    momentum: float
-    nesterov: bool
-    weight_decay: float
-    warmup: float
-    clip: float
-    recipe: str
-    epochs: int
-    batch_size: int
-    seed: int
+    settings: TrainingSettings
     kind: ClassVar[str] = "audit"
     article: ClassVar[str] = "an"
+    unwritten: ClassVar[tuple[str, ...]] = ("protocol", "schedule", "schedule_epochs")  # an audit has its own schedule
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,41 +54,50 @@ class AuditJob:
     """An audit to carry out.
 
     Attributes:
+        folder: The audit's folder.
         spec: The settings that determine its numbers.
         given: The data as they were given.
         data: The data as the networks read them; inputs that are still to be embedded are as they were given.
         embeddable: The images or texts to embed first; None if there are none.
         names: The class names, in the user's own type.
         inputs: The samples as they were given, in the order of the rows.
-        settings: The settings of the networks.
+        network: The network, or its name.
         about: Entries of the summary that are known before the audit.
         cut: The limits on flagged rows, ``max_flagged`` and ``fdr``.
         reporter: The listener to the progress.
     """
 
+    folder: Path
     spec: AuditSpec
     given: Prepared
     data: Prepared
     embeddable: Embeddable | None
     names: tuple[Any, ...]
     inputs: Inputs
-    settings: Settings
+    network: str | nn.Module
     about: dict[str, Any]
     cut: dict[str, Any]
     reporter: Reporter
 
 
-def run_audit(engine: Engine, job: AuditJob, folder: Path) -> Audit:
-    """Carries out the audit, starting from the checkpoints in the folder."""
-    reporter = job.reporter
+def run_audit(engine: Engine, job: AuditJob) -> Audit:
+    """Carries out the audit, starting from the checkpoints in its folder."""
+    try:
+        return _audit_rows(engine, job)
+    finally:
+        job.reporter.close()
+
+
+def _audit_rows(engine: Engine, job: AuditJob) -> Audit:
+    reporter, folder = job.reporter, job.folder
     for note in job.given.notes:
         reporter.note(note)
-    data = _embed_inputs(job, folder)
-    trainer = Trainer(engine, data, job.settings, reporter)
-    rate = estimated_rate(trainer, folder)
+    data = _embed_inputs(job)
+    trainer = Trainer(engine, data, job.spec.settings, reporter, network=job.network, workers=WORKERS)
+    rate = estimate_rate(trainer, folder)
     for warning in rate["warnings"]:
         reporter.note(warning)
-    evidence = collect_evidence(trainer, folder, rate=rate["rate"], epochs=job.spec.epochs)
+    evidence = collect_evidence(trainer, folder, rate=rate["rate"], epochs=job.spec.settings.epochs)
     around = nearest_rows(neighbour_features(data), _progress_teller(reporter, "nearest rows"))
     scores = score(
         data.labels,
@@ -113,12 +117,12 @@ def run_audit(engine: Engine, job: AuditJob, folder: Path) -> Audit:
     return found
 
 
-def _embed_inputs(job: AuditJob, folder: Path) -> Prepared:
+def _embed_inputs(job: AuditJob) -> Prepared:
     """Returns the data as the networks read them, embedded if they must be."""
     if job.embeddable is None:
         return job.data
     tell = _progress_teller(job.reporter, f"embeddings by {job.embeddable.encoder.name}")
-    return with_embeddings(job.data, all_embeddings(job.embeddable, folder, tell, job.reporter.note))
+    return with_embeddings(job.data, all_embeddings(job.embeddable, job.folder, tell, job.reporter.note))
 
 
 def _extra_columns(job: AuditJob) -> dict[str, Any]:
@@ -135,7 +139,7 @@ def _progress_teller(reporter: Reporter, name: str) -> Callable[[int, int], None
 
     def tell(done: int, total: int) -> None:
         reporter.step(epoch=0, samples=done, total=total)
-        if interrupted():
+        if is_interrupted():
             raise Interrupted
 
     return tell

@@ -12,7 +12,7 @@ from antidote_learn.data.encoders import check_encoder
 from antidote_learn.data.load import check_out, data_kind
 from antidote_learn.data.noise_grammar import parse_noise
 from antidote_learn.models import split_model
-from antidote_learn.training.protocols import check_seeds, own_settings
+from antidote_learn.training.settings import check_seeds, resolve_settings
 
 if TYPE_CHECKING:
     from torch import nn
@@ -45,6 +45,16 @@ class AuditRequest:
     strict: bool
     reporter: Reporter | None
 
+    @property
+    def data(self) -> Any:
+        """The data as `train` takes them."""
+        return self.X if self.y is None else (self.X, self.y)
+
+    @property
+    def own_noise_seed(self) -> int:
+        """The seed of the noise: the audit's own if none was given."""
+        return self.seed if self.noise_seed is None else self.noise_seed
+
 
 def check_audit(asked: AuditRequest) -> None:
     """Checks all that can be checked before the data are read.
@@ -56,11 +66,10 @@ def check_audit(asked: AuditRequest) -> None:
     check_cut(asked.max_flagged, asked.fdr)
     parse_noise(asked.noise)
     check_encoder(asked.encoder)
-    check_seeds(asked.seed, asked.seed if asked.noise_seed is None else asked.noise_seed)
-    own_settings(None, {"epochs": asked.epochs})
+    check_seeds(asked.seed, asked.own_noise_seed)
+    resolve_settings(None, {"epochs": asked.epochs})
     if isinstance(asked.model, str):
         split_model(asked.model)
     if asked.out is not None:
         check_out(asked.out, data=asked.X)
-    data = asked.X if asked.y is None else (asked.X, asked.y)
-    data_kind(data, label=asked.label, text=asked.text, image=asked.image)
+    data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image)

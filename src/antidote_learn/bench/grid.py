@@ -16,7 +16,7 @@ import torch
 
 from antidote_learn.bench.layout import Cell
 from antidote_learn.bench.records import check_cell, record_of, run_cell
-from antidote_learn.training.checkpoint import locked
+from antidote_learn.training.checkpoint import lock_folder
 from antidote_learn.training.engine import RunFailed
 from antidote_learn.training.interrupts import Interrupted
 
@@ -58,7 +58,7 @@ def run_grid(cells: Sequence[Cell], folder: Path, engine: Engine, listener: List
         RunFailed: A worker died.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder):
+    with lock_folder(folder):
         missing = {cell.name: cell for cell in cells if record_of(cell, folder) is None}
         listener.begin(known_records(cells, folder))
         stopped, failed = False, []

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from antidote_learn.data.noise_grammar import parse_noise
-from antidote_learn.registry import resolved, stand_in_note
-from antidote_learn.training.requests import Request, check_request, method_for
+from antidote_learn.registry import expand_name, stand_in_note
+from antidote_learn.training.resolve import Request, method_for, resolve_request
 
 FORMAT = 1  # the version of cells' names; a new one runs every cell again
 RECORD = "record.json"  # the record in the folder of a cell that has ended
@@ -42,7 +42,7 @@ class Cell:
     @property
     def concrete_method(self) -> str:
         """The method that is trained: presets and aliases are resolved."""
-        return resolved(self.method, data=self.data, noise=self.noise)
+        return expand_name(self.method, data=self.data, noise=self.noise)
 
     @property
     def note(self) -> str:
@@ -97,4 +97,4 @@ def check_layout(cells: Sequence[Cell], folder: Path) -> None:
     """
     missing = [cell for cell in cells if not (folder / cell.name / RECORD).exists()]
     for cell in {(cell.method, cell.noise): cell for cell in missing}.values():
-        check_request(cell.request)
+        resolve_request(cell.request)

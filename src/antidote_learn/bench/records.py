@@ -10,7 +10,8 @@ from antidote_learn.bench.layout import RECORD, Cell
 from antidote_learn.training.checkpoint import check_held, read_json, write_sealed
 from antidote_learn.training.engine import RunFailed
 from antidote_learn.training.interrupts import Interrupted
-from antidote_learn.training.plans import plan_run
+from antidote_learn.training.prepare import prepare_run
+from antidote_learn.training.resolve import resolve_request
 from antidote_learn.training.runs import train
 from antidote_learn.training.specs import read_spec
 
@@ -60,7 +61,7 @@ def run_cell(cell: Cell, folder: Path) -> dict[str, Any] | None:
 
 def check_cell(cell: Cell) -> None:
     """Raises a ValueError or FileNotFoundError if the run cannot begin; writes nothing."""
-    plan_run(cell.request)
+    prepare_run(resolve_request(cell.request))
 
 
 def _lasts(record: Mapping[str, Any]) -> bool:

@@ -79,7 +79,7 @@ def train(
     """Train a network on labels that cannot be trusted."""
     with failures():
         from antidote_learn.cli.reporters import reporter_for
-        from antidote_learn.training.requests import Request, check_request
+        from antidote_learn.training.resolve import Request, resolve_request
 
         asked: dict[str, Any] = {
             "method": method,
@@ -94,11 +94,11 @@ def train(
             "reporter": reporter_for(quiet=quiet),
             **training.arguments,
         }
-        check_request(Request(data, **asked))
+        resolved = resolve_request(Request(data, **asked))
         from antidote_learn.training.engine import Engine  # imported only now, as it takes seconds
-        from antidote_learn.training.runs import train as run
+        from antidote_learn.training.runs import carry_out
 
-        done = run(data, **asked)
+        done = carry_out(resolved)
         engine = Engine(devices=training.devices, nodes=nodes)
         if not engine.is_first:  # torchrun or a cluster started this process beside the first
             return
@@ -128,11 +128,16 @@ def predict(
 ) -> None:
     """Predict labels and probabilities with a trained run."""
     with failures():
-        from antidote_learn.training.predictions import check_target, predicted, predictions_text, write_predictions
+        from antidote_learn.training.predictions import (
+            check_output_file,
+            predict_table,
+            predictions_text,
+            write_predictions,
+        )
 
         if out is not None:
-            check_target(out)
-        table = predicted(run, data, which=which, model=model, root=data_root)
+            check_output_file(out)
+        table = predict_table(run, data, which=which, model=model, root=data_root)
         if out is None:
             print_data(predictions_text(table))
         else:

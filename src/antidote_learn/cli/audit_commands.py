@@ -69,13 +69,14 @@ def audit(
             "strict": strict,
             "reporter": reporter_for(quiet=quiet),
         }
-        check_audit(AuditRequest(X=data, **asked))
-        from antidote_learn.auditing.audits import audit as run
+        request = AuditRequest(X=data, **asked)
+        check_audit(request)
+        from antidote_learn.auditing.audits import carry_out_audit
         from antidote_learn.auditing.exporting import writer_for
 
         if export is not None:
             writer_for(export)  # a bad name is refused before anything is trained
-        found = run(data, **asked)
+        found = carry_out_audit(request)
         if export is not None:
             found.export(export)
     if as_json:
@@ -107,7 +108,7 @@ def apply(
         from antidote_learn.auditing.applying import apply_decisions
 
         done = apply_decisions(decisions, data, label=label, out=out, in_place=in_place)
-    counts = f"{done.relabelled} labels changed, {done.dropped} rows dropped, {done.kept} kept as they were"
+    counts = f"{done.relabel_rows} labels changed, {done.dropped} rows dropped, {done.kept} kept as they were"
     say(f"already applied: {counts}" if done.already else counts)
     say(f"corrected data: {done.out}", err=True)
     if done.log.exists():
@@ -118,7 +119,7 @@ def _undo(log: Path) -> None:
     from antidote_learn.auditing.undoing import undo_decisions
 
     done = undo_decisions(log)
-    counts = f"{done.relabelled} labels are what they were, {done.dropped} rows are back"
+    counts = f"{done.relabel_rows} labels are what they were, {done.dropped} rows are back"
     say("already undone: nothing is left to undo" if done.already else counts)
     say(f"data as before: {done.data}", err=True)
 

@@ -112,17 +112,17 @@ def _noise_rows() -> list[Row]:
 
 
 def _protocol_rows() -> list[Row]:
-    from antidote_learn.registry import protocols
+    from antidote_learn.presets.protocols import protocols
 
     return [
         {
             "name": name,
-            "model": protocol.model,
-            "optimizer": protocol.optimizer,
-            "lr": protocol.lr,
-            "schedule": protocol.schedule,
-            "epochs": str(protocol.epochs),
-            "batch": str(protocol.batch_size),
+            "model": protocol.settings.model,
+            "optimizer": protocol.settings.optimizer,
+            "lr": protocol.settings.lr,
+            "schedule": protocol.settings.schedule,
+            "epochs": str(protocol.settings.epochs),
+            "batch": str(protocol.settings.batch_size),
             "about": protocol.about,
         }
         for name, protocol in protocols().items()

@@ -21,7 +21,7 @@ ROWS = 4096  # rows standardised at a time
 def relabel_by_instance(
     labels: Integers, x: Floats, rate: float, *, num_classes: int, exact: bool, rng: np.random.Generator
 ) -> tuple[Integers, float]:
-    """Labels (N,) and their expected rate: who is relabelled, then class by class as what.
+    """Labels (N,) and their expected rate: who is relabel_rows, then class by class as what.
 
     The target of a sample of class c is drawn from softmax(x W_c) without c, by the largest of logit + Gumbel.
 

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 COUNTS = ("exact", "iid", "exact-all", "exact-pairs")
-"""How many samples of each class are relabelled; see `inject`."""
+"""How many samples of each class are relabel_rows; see `inject`."""
 
 MANY = 2000  # classes: up to so many each class draws from all its targets at once, and a dense matrix is small
 SLACK = 1e-9  # of a count that is rounded down: 0.29 * 100 is 28.999999999999996
@@ -105,7 +105,7 @@ def class_map(name: str, num_classes: int, *, data: str | None = None) -> ClassM
 
 
 def target_matrix(targets: ClassMap, num_classes: int) -> Floats:
-    """(K, K), row i the distribution of the new label of a sample of class i that was chosen to be relabelled."""
+    """(K, K), row i the distribution of the new label of a sample of class i that was chosen to be relabel_rows."""
     matrix = np.eye(num_classes)
     for source, classes in targets.items():
         matrix[source] = 0.0

@@ -60,7 +60,7 @@ def inject(
 ) -> NoisyLabels:
     """Labels with noise of a known kind, and the truth beside them.
 
-    How many samples of a class of n samples are relabelled is the parameter ``count``:
+    How many samples of a class of n samples are relabel_rows is the parameter ``count``:
 
     - ``exact``: R n, rounded so that the total over the classes that the noise concerns is the rounded one too;
     - ``iid``: each with probability R;
@@ -68,7 +68,7 @@ def inject(
     - ``exact-pairs``: R n q_j, rounded down, for each target class j of probability q_j.
 
     ``sequential=true`` flips class after class on labels already changed, as some published code does: cat <-> dog at
-    R = 0.4 then leaves 0.24 of the cats wrong. ``instance``: sample i is relabelled with probability q_i, from
+    R = 0.4 then leaves 0.24 of the cats wrong. ``instance``: sample i is relabel_rows with probability q_i, from
     N(R, 0.1^2) truncated to [0, 1], as a class from softmax(x_i W_y) without y, x standardised, W_y (D, K) standard
     normal for each class y; ``mode=dependent`` relabels R N samples chosen at random instead. ``adversarial`` draws
     nothing: ridge regression of the one-hot true labels on standardised x gives scores, and the R N samples of the

@@ -6,7 +6,7 @@ import copy
 import tempfile
 import threading
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from antidote_learn._types import Arrays
-from antidote_learn.auditing.audits import BATCHES, LARGEST_BATCH, SMALLEST_BATCH
+from antidote_learn.auditing.audit_prepare import BATCHES, LARGEST_BATCH, SMALLEST_BATCH
 from antidote_learn.auditing.cross_training import RecordingMethod
 from antidote_learn.auditing.scores import score
 from antidote_learn.core.beliefs import Beliefs
@@ -35,16 +35,15 @@ from antidote_learn.methods.one_network import OneNetwork
 from antidote_learn.models import check_model
 from antidote_learn.nn.antidote import AntidoteLoss
 from antidote_learn.nn.dataset import DatasetAntidoteLoss
-from antidote_learn.registry import protocols
+from antidote_learn.presets.protocols import TrainingSettings, protocols
 from antidote_learn.training.engine import Engine
-from antidote_learn.training.estimation import estimated_rate
+from antidote_learn.training.estimation import estimate_rate
 from antidote_learn.training.evaluate import outputs, predict_logits
 from antidote_learn.training.interrupts import Interrupted, gently
 from antidote_learn.training.job import TRAINING
-from antidote_learn.training.loop import Settings, Trainer, Training
+from antidote_learn.training.loop import Trainer, Training
 from antidote_learn.training.progress import Silent
 from antidote_learn.training.schedules import parse_schedule
-from antidote_learn.training.specs import shared
 
 PROTOCOL = "features"
 _ALONE = threading.Lock()  # the random state of torch is one for all threads
@@ -140,8 +139,8 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         numbers, y = validate_data(self, X, y, dtype=np.float32)
         self.classes_, labels = number_classes(y)
         measure, used = check_weights(sample_weight, numbers, labels)
-        data = self._prepared(numbers[used], labels[used])
-        found = self._trained(data, None if sample_weight is None else measure[used])
+        data = self._prepare_rows(numbers[used], labels[used])
+        found = self._train_network(data, None if sample_weight is None else measure[used])
         for doubt in found.doubts:
             warnings.warn(doubt, UserWarning, stacklevel=2)
         self._encoding, self.module_, self.noise_rate_ = data.encoding, found.net, found.rate
@@ -161,18 +160,18 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         whole.put(absent, self._probabilities(numbers[absent]), labels[absent])
         return whole
 
-    def _prepared(self, numbers: NDArray[np.float32], labels: Integers) -> Prepared:
+    def _prepare_rows(self, numbers: NDArray[np.float32], labels: Integers) -> Prepared:
         arrays = Arrays("X", numbers, labels, tuple(map(str, self.classes_)))
         options: dict[str, Any] = {"noise": "none", "noise_seed": 0, "seed": 0, "subset": None, "recipe": "fitted"}
         return prepare(arrays, **options, hold_out=False)
 
-    def _trained(self, data: Prepared, measure: Floats | None) -> _Trained:
+    def _train_network(self, data: Prepared, measure: Floats | None) -> _Trained:
         """Carried out in a folder that is gone afterwards; torch's random state is left as it was."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         settings, engine = self._settings(data, seed), engine_on(self.device)
         devices = [engine.device] if engine.device.type == "cuda" else []
         with _ALONE, tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=devices), gently():
-            check_model(settings.model, shape=(self.n_features_in_,), classes=len(self.classes_))
+            check_model(self.module or settings.model, shape=(self.n_features_in_,), classes=len(self.classes_))
             (Path(folder) / "checkpoint").mkdir()
             try:
                 return engine.launch(_work, self, data, settings, measure, Path(folder))  # type: ignore[no-any-return]
@@ -183,19 +182,17 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The share of wrong labels to reckon with, and doubts about it."""
         if self.noise_rate != "auto":
             return float(self.noise_rate), []
-        estimate = estimated_rate(trainer, folder)
+        estimate = estimate_rate(trainer, folder)
         return float(estimate["rate"]), estimate["warnings"]
 
-    def _settings(self, data: Prepared, seed: int) -> Settings:
+    def _settings(self, data: Prepared, seed: int) -> TrainingSettings:
         size = min(max(len(data.labels) // BATCHES, SMALLEST_BATCH), LARGEST_BATCH)
-        protocol = protocols()[PROTOCOL]
-        return Settings(
-            model=protocol.model if self.module is None else self.module,
+        return replace(
+            protocols()[PROTOCOL].settings,
+            epochs=int(self.max_epochs),
             lr=float(self.lr),
             batch_size=size if self.batch_size == "auto" else int(self.batch_size),
             seed=seed,
-            workers=0,
-            **shared(protocol, Settings, but=("model", "lr", "batch_size")),
         )
 
     def _objective(self, samples: int, rate: float) -> AntidoteLoss | DatasetAntidoteLoss:
@@ -238,17 +235,17 @@ def _work(
     engine: Engine,
     model: AntidoteClassifier,
     data: Prepared,
-    settings: Settings,
+    settings: TrainingSettings,
     measure: Floats | None,
     folder: Path,
 ) -> _Trained:
     """The rate, the training, the weights."""
-    trainer = Trainer(engine, data, settings, Silent())
+    trainer = Trainer(engine, data, settings, Silent(), network=model.module)
     rate, doubts = model._rate(trainer, folder)
     weight = None if measure is None else torch.from_numpy(measure / measure.mean()).float()
     method = OneNetwork(model._objective(trainer.samples, rate), weight)
     heard = RecordingMethod(method, data.labels, trainer.classes)
-    progress = trainer.fit(_training(trainer.samples, model.max_epochs, folder), heard)
+    progress = trainer.fit(_training(trainer.samples, settings, folder), heard)
     heard.hearing.remove()
     labels = torch.from_numpy(data.labels)
     logits = predict_logits(progress.model, data, engine)
@@ -257,9 +254,7 @@ def _work(
     return _Trained(progress.model.cpu(), rate, solved.weights.double().numpy(), heard.beliefs.mean, doubts)
 
 
-def _training(samples: int, epochs: int, folder: Path) -> Training:
-    protocol = protocols()[PROTOCOL]
-    factor = parse_schedule(protocol.schedule, epochs=protocol.epochs)
-    return Training(
-        "training", TRAINING, np.arange(samples), int(epochs), factor, folder / "checkpoint" / "training.safetensors"
-    )
+def _training(samples: int, settings: TrainingSettings, folder: Path) -> Training:
+    factor = parse_schedule(settings.schedule, epochs=settings.schedule_epochs)
+    checkpoint = folder / "checkpoint" / "training.safetensors"
+    return Training("training", TRAINING, np.arange(samples), settings.epochs, factor, checkpoint)

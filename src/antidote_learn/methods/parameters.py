@@ -47,7 +47,7 @@ def check_recipe(name: str, recipe: Any) -> None:
 
 
 def _reader(hint: Any) -> Callable[[str], Any]:
-    words, kinds = _accepted(hint)
+    words, kinds = _hint_parts(hint)
 
     def read(text: str) -> Any:
         if text in words:
@@ -65,7 +65,7 @@ def _reader(hint: Any) -> Callable[[str], Any]:
     return read
 
 
-def _accepted(hint: Any) -> tuple[dict[str, Any], set[Any]]:
+def _hint_parts(hint: Any) -> tuple[dict[str, Any], set[Any]]:
     """(words with their values, further types) of an annotation."""
     if hint is bool:
         return TRUTH, set()
@@ -75,6 +75,6 @@ def _accepted(hint: Any) -> tuple[dict[str, Any], set[Any]]:
         return {}, {hint} - {NoneType}
     words, kinds = dict[str, Any](), set[Any]()
     for part in get_args(hint):
-        more, further = _accepted(part)
+        more, further = _hint_parts(part)
         words, kinds = words | more, kinds | further
     return words, kinds

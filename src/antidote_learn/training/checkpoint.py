@@ -242,7 +242,7 @@ class FolderInUse(ValueError):
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """An OS lock on the folder, which a killed process does not leave behind."""
     with open(folder / LOCK, "a", opener=_open_own) as file:
         try:

@@ -16,10 +16,11 @@ from antidote_learn.data.batching import rank_slice
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.data.streams import VIEWS
 from antidote_learn.methods.base import Scores, Stateful
-from antidote_learn.models import build_model
+from antidote_learn.models import Model, build_model
 from antidote_learn.models.ensembles import Ensemble
+from antidote_learn.presets.protocols import TrainingSettings
 from antidote_learn.training.checkpoint import optimizer_tensors, restore_network, restore_optimizer
-from antidote_learn.training.engine import Engine, unwrapped
+from antidote_learn.training.engine import Engine, plain_network
 from antidote_learn.training.evaluate import score_samples
 
 
@@ -30,12 +31,25 @@ class TrainingContext:
         engine: Devices and processes.
         data: The training set.
         settings: How networks are trained.
+        network: The network to build.
+        workers: Threads that decode image files.
         number: Of the training: another one has other weights.
         epochs: Over all stages.
     """
 
-    def __init__(self, engine: Engine, data: Prepared, settings: Any, *, number: int, epochs: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        data: Prepared,
+        settings: TrainingSettings,
+        *,
+        network: Model,
+        workers: int,
+        number: int,
+        epochs: int,
+    ) -> None:
         self._engine, self._data, self._settings, self._number = engine, data, settings, number
+        self._network, self._workers = network, workers
         self.processes, self.device = engine.processes, engine.device
         self.classes, self.samples, self.epochs = len(data.classes), len(data.labels), epochs
         self.labels = torch.from_numpy(data.labels)
@@ -59,7 +73,7 @@ class TrainingContext:
     def copy_network(self, net: nn.Module, role: str) -> nn.Module:
         """A copy that no optimiser trains."""
         copy = self._build(0).to(self.device).requires_grad_(False)
-        copy.load_state_dict(unwrapped(net).state_dict())
+        copy.load_state_dict(plain_network(net).state_dict())
         return self._add_network(role, copy)
 
     def optimizer(self, of: nn.Module | Sequence[nn.Parameter], *, lr: float | None = None) -> Optimizer:
@@ -87,7 +101,7 @@ class TrainingContext:
 
     def predict_with(self, *nets: nn.Module, combine: Literal["logits", "probabilities"] = "probabilities") -> None:
         """Which networks are the model."""
-        plain = [unwrapped(net) for net in nets]
+        plain = [plain_network(net) for net in nets]
         self._model = plain[0] if len(plain) == 1 else Ensemble(plain, combine=combine)
 
     def renew(self, net: nn.Module) -> None:
@@ -95,7 +109,7 @@ class TrainingContext:
         place = list(self.networks.values()).index(net)
         words = [self._settings.seed, self._number, place, self.epoch, 4]
         fresh = self._build(int(np.random.default_rng(words).integers(2**62)))
-        unwrapped(net).load_state_dict(fresh.state_dict())
+        plain_network(net).load_state_dict(fresh.state_dict())
         own = {id(parameter) for parameter in net.parameters()}
         for optimizer in self.optimizers.values():
             for parameter in [p for p in optimizer.state if id(p) in own]:
@@ -140,7 +154,7 @@ class TrainingContext:
         seed = None if view == "plain" else int(words[0]) >> 2
         was_training = net.training
         try:
-            return score_samples(unwrapped(net), self._data, self._engine, workers=self._settings.workers, seed=seed)
+            return score_samples(plain_network(net), self._data, self._engine, workers=self._workers, seed=seed)
         finally:
             net.train(was_training)
 
@@ -149,7 +163,7 @@ class TrainingContext:
     @property
     def model(self) -> nn.Module:
         """What predicts."""
-        return unwrapped(next(iter(self.networks.values()))) if self._model is None else self._model
+        return plain_network(next(iter(self.networks.values()))) if self._model is None else self._model
 
     def set_seed(self, seed: int) -> None:
         """What is drawn from now on is a function of this number."""
@@ -172,7 +186,7 @@ class TrainingContext:
     def align(self) -> None:
         """Every process has the first one's running means."""
         for net in self.networks.values():
-            self._engine.align(unwrapped(net))
+            self._engine.align(plain_network(net))
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """(tensors, numbers of the optimisers) for a checkpoint."""
@@ -180,7 +194,7 @@ class TrainingContext:
         for name, thing in self.things.items():
             tensors |= {f"{name}.{key}": value for key, value in thing.state_dict().items()}
         for role, net in self.networks.items():
-            tensors |= {f"{role}.net.{key}": value for key, value in unwrapped(net).state_dict().items()}
+            tensors |= {f"{role}.net.{key}": value for key, value in plain_network(net).state_dict().items()}
         for name, optimizer in self.optimizers.items():
             found, numbers[name] = optimizer_tensors(optimizer, f"{name}.optimizer.")
             tensors |= found
@@ -189,14 +203,14 @@ class TrainingContext:
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any], source: Path) -> None:
         """Puts `state` back."""
         for role, net in self.networks.items():
-            restore_network(unwrapped(net), tensors, f"{role}.net.", source)
+            restore_network(plain_network(net), tensors, f"{role}.net.", source)
         for name, optimizer in self.optimizers.items():
             restore_optimizer(optimizer, tensors, numbers[name], f"{name}.optimizer.")
         for name, thing in self.things.items():
             thing.load_state_dict(tensors_under(f"{name}.", tensors))
 
     def _build(self, seed: int) -> nn.Module:
-        net = build_model(self._settings.model, shape=self._data.encoding.shape, classes=self.classes, seed=seed)
+        net = build_model(self._network, shape=self._data.encoding.shape, classes=self.classes, seed=seed)
         if len(self._data.encoding.shape) == 3:
             net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         return net
@@ -226,7 +240,7 @@ def tensors_under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tenso
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _run_optimizer(parameters: list[nn.Parameter], settings: Any, device: torch.device) -> Optimizer:
+def _run_optimizer(parameters: list[nn.Parameter], settings: TrainingSettings, device: torch.device) -> Optimizer:
     """The optimiser that the settings name."""
     fused = device.type in ("cpu", "cuda")
     if settings.optimizer == "adamw":

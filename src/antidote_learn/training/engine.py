@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 from torch.optim import Optimizer
 
-from antidote_learn.training.interrupts import Interrupted, hear, interrupted, shared_flag
-from antidote_learn.training.requests import PRECISIONS
+from antidote_learn.training.interrupts import Interrupted, hear, is_interrupted, make_flag
+from antidote_learn.training.resolve import PRECISIONS
 
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # what it announces is no news to the user
 
@@ -39,15 +39,15 @@ class Engine:
         kind: Any = PRECISIONS[precision]
         given: Any = {"devices": devices, "num_nodes": nodes, "precision": kind, "accelerator": accelerator}
         self.fabric = Fabric(strategy="ddp" if devices * nodes > 1 else "auto", **given)
-        if devices * nodes > 1 and not self._started_by_a_cluster:
+        if devices * nodes > 1 and not self._is_cluster_started:
             self.fabric = Fabric(strategy="ddp_spawn", **given)
 
     def launch(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """work(engine, *arguments) in every process; what the first one returns."""
         try:
-            result, stopped = self.fabric.launch(partial(_call, work, arguments, shared_flag()))
+            result, stopped = self.fabric.launch(partial(_call, work, arguments, make_flag()))
         except (ProcessExitedException, ProcessRaisedException) as error:
-            if interrupted():  # before it could listen
+            if is_interrupted():  # before it could listen
                 raise Interrupted from error
             reason = str(error).strip().splitlines()[-1]  # of a traceback, or the only line
             raise RunFailed(reason.removeprefix(f"{__name__}.RunFailed: ")) from error
@@ -58,10 +58,10 @@ class Engine:
     @property
     def is_first(self) -> bool:
         """Before the launch: whether this process is the first one, or the only one there is yet."""
-        return not self._started_by_a_cluster or self.rank == 0
+        return not self._is_cluster_started or self.rank == 0
 
     @property
-    def _started_by_a_cluster(self) -> bool:
+    def _is_cluster_started(self) -> bool:
         """Whether torchrun, SLURM or the like has started the processes already."""
         environment: Any = getattr(self.fabric.strategy, "cluster_environment", None)
         return environment is not None and bool(environment.creates_processes_externally)
@@ -154,7 +154,7 @@ class Engine:
         self.fabric.barrier()
 
 
-def unwrapped(net: nn.Module) -> nn.Module:
+def plain_network(net: nn.Module) -> nn.Module:
     """The user's own network inside what `Engine.setup` gave."""
     from lightning_fabric.wrappers import _FabricModule
 

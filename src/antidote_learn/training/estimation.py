@@ -23,7 +23,7 @@ WARM_UP = 6  # epochs
 MOST_SAMPLES = 20_000
 
 
-def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
+def estimate_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
     """The estimate with its interval (design of `estimate_noise_rate`); continued where it was interrupted.
 
     Plain cross-entropy at the initial learning rate, `WARM_UP` epochs on each half, at most `MOST_SAMPLES` samples.
@@ -35,7 +35,7 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
         )
     files = [folder / "checkpoint" / f"half{number}.safetensors" for number in (1, 2)]
     doubt = too_few(trainer.data.labels, trainer.classes)
-    record = _unknown_rate(trainer.classes, doubt) if doubt else _rate_of_halves(trainer, files)
+    record = _unknown_rate(trainer.classes, doubt) if doubt else _estimate_from_halves(trainer, files)
     if trainer.engine.rank == 0:
         write_sealed(result, record)
         for file in files:
@@ -44,12 +44,12 @@ def estimated_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
     return record
 
 
-def _rate_of_halves(trainer: Trainer, files: list[Path]) -> dict[str, Any]:
+def _estimate_from_halves(trainer: Trainer, files: list[Path]) -> dict[str, Any]:
     """Each half is judged by a network that is trained on the other one."""
     count = min(trainer.samples, MOST_SAMPLES)
     index = np.random.default_rng([trainer.settings.seed, 4]).permutation(trainer.samples)[:count]
     first, second = index[: count // 2], index[count // 2 :]
-    judged = [_judged(trainer, 1, second, first, files[0]), _judged(trainer, 2, first, second, files[1])]
+    judged = [_judge_half(trainer, 1, second, first, files[0]), _judge_half(trainer, 2, first, second, files[1])]
     predicted, confidence, late = (
         np.concatenate(parts, axis=-1) for parts in zip(*(j[0] for j in judged), strict=True)
     )
@@ -75,7 +75,7 @@ def _unknown_rate(classes: int, doubt: str) -> dict[str, Any]:
     return {**interval, "per_class": [None] * classes, **unknown, "samples": 0, "warnings": [doubt], "seconds": 0.0}
 
 
-def _judged(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Path) -> tuple[Any, float]:
+def _judge_half(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Path) -> tuple[Any, float]:
     """What a network that is trained on its own half says of the other one, and the seconds it took.
 
     That is: the class of the largest mean probability over epochs (M,), that probability (M,), and the likeliest class
@@ -88,7 +88,7 @@ def _judged(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Pat
         progress.extra[f"likeliest{progress.epoch}"] = torch.from_numpy(likeliest)
 
     name = f"noise rate, half {number} of 2"
-    training = Training(name, number, own, WARM_UP, _constant, checkpoint)
+    training = Training(name, number, own, WARM_UP, _flat_schedule, checkpoint)
     progress = trainer.fit(training, method, judge)
     restore_mean(mean, progress)
     late = [progress.extra[f"likeliest{epoch + 1}"].numpy() for epoch in range(WARM_UP // 3, WARM_UP)]
@@ -107,9 +107,7 @@ def add_judgement(
     restore_mean(mean, progress)
     data, likeliest = trainer.data, np.empty(len(index), dtype=np.int64)
     for rows in blocks(len(index), trainer.classes):
-        logits = predict_logits(
-            progress.model, data, trainer.engine, index=index[rows], workers=trainer.settings.workers
-        )
+        logits = predict_logits(progress.model, data, trainer.engine, index=index[rows], workers=trainer.workers)
         probs = logits.softmax(dim=1).numpy()
         likeliest[rows] = probs.argmax(axis=1)
         mean.add(np.arange(rows.start, rows.stop), probs)
@@ -124,5 +122,5 @@ def restore_mean(mean: MeanBeliefs, progress: Progress) -> None:
         mean.restore(stored)
 
 
-def _constant(u: float) -> float:
+def _flat_schedule(u: float) -> float:
     return 1.0

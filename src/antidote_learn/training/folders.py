@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from antidote_learn.training.checkpoint import LOCK, PART, locked, remove_parts
+from antidote_learn.training.checkpoint import LOCK, PART, lock_folder, remove_parts
 from antidote_learn.training.progress import Reporter
-from antidote_learn.training.specs import SPEC, differences, environment, read_spec, write_spec
+from antidote_learn.training.specs import SPEC, differences, environment, read_spec, spec_fields, write_spec
 
 
 @contextlib.contextmanager
@@ -22,7 +21,7 @@ def claim_folder(folder: Path, spec: Any) -> Iterator[None]:
     """
     _check_own(folder, spec)
     missing = _make_folder(folder)
-    with locked(folder):
+    with lock_folder(folder):
         begun = (folder / SPEC).exists()
         try:
             yield
@@ -53,7 +52,7 @@ def is_finished(folder: Path, spec: Any, reporter: Reporter, *, resume: bool, ro
             "another `out`"
         )
     stored, where = read_spec(folder, type(spec))
-    differing = differences(stored, asdict(spec))
+    differing = differences(stored, spec_fields(spec))
     if differing:
         raise ValueError(f"{folder} holds another {spec.kind}: {'; '.join(differing)}. Choose another `out`")
     changed = differences(where, environment())

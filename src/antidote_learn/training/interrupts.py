@@ -20,12 +20,12 @@ _before: dict[int, Any] = {}  # handlers outside of `gently`
 _flag: Any = None  # the same question between processes: without a lock, which a signal handler could not wait for
 
 
-def interrupted() -> bool:
+def is_interrupted() -> bool:
     """Whether the user asked to stop."""
     return _asked.is_set() or (_flag is not None and bool(_flag.value))
 
 
-def shared_flag() -> Any:
+def make_flag() -> Any:
     """A flag that goes up here when the user asks, for processes that are started from here to `hear`."""
     flag = RawValue("b", int(_asked.is_set()))
     hear(flag)

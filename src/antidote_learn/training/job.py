@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from antidote_learn._types import FADED, NoisyLabels, Relaxed
 from antidote_learn.data.prepared import Prepared
@@ -19,10 +19,10 @@ from antidote_learn.methods.base import Hooks, Method, Scores
 from antidote_learn.registry import MethodSpec, build_method
 from antidote_learn.training.checkpoint import write_bytes, write_json, write_rows, write_tensors
 from antidote_learn.training.engine import Engine
-from antidote_learn.training.estimation import estimated_rate
+from antidote_learn.training.estimation import estimate_rate
 from antidote_learn.training.evaluate import hits, outputs, score_samples
 from antidote_learn.training.interrupts import gently
-from antidote_learn.training.loop import Progress, Settings, Trainer, Training
+from antidote_learn.training.loop import Progress, Trainer, Training
 from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.results import write_model
 from antidote_learn.training.schedules import parse_schedule
@@ -39,14 +39,17 @@ class Job:
     spec: Spec
     data: Prepared
     method: MethodSpec
-    settings: Settings
+    network: str | nn.Module
+    workers: int
     reporter: Reporter
 
 
 def work(engine: Engine, job: Job) -> None:
     """The run, from wherever its folder says it stands."""
     with gently():
-        trainer = Trainer(engine, job.data, job.settings, job.reporter if engine.rank == 0 else Silent())
+        reporter = job.reporter if engine.rank == 0 else Silent()
+        settings = job.spec.settings
+        trainer = Trainer(engine, job.data, settings, reporter, network=job.network, workers=job.workers)
         try:
             _run(trainer, job)
         finally:
@@ -56,15 +59,15 @@ def work(engine: Engine, job: Job) -> None:
 def _run(trainer: Trainer, job: Job) -> None:
     for note in job.data.notes:
         trainer.reporter.note(note)
-    rate = _rate(trainer, job)
+    rate = _estimate_if_unknown(trainer, job)
     method = build_method(_with_rate(job.method, rate), samples=trainer.samples)
-    spec = job.spec
+    settings = job.spec.settings
     training = Training(
         "training",
         TRAINING,
         np.arange(trainer.samples),
-        spec.epochs,
-        parse_schedule(spec.schedule, epochs=spec.schedule_epochs),
+        settings.epochs,
+        parse_schedule(settings.schedule, epochs=settings.schedule_epochs),
         job.folder / "checkpoint" / "training.safetensors",
     )
     progress = trainer.fit(
@@ -73,16 +76,16 @@ def _run(trainer: Trainer, job: Job) -> None:
         lambda progress, record: _evaluate(trainer, job, progress, record),
         lambda progress: _write_metrics(job.folder, progress),
     )
-    scores = score_samples(progress.model, job.data, trainer.engine, workers=job.settings.workers)
+    scores = score_samples(progress.model, job.data, trainer.engine, workers=job.workers)
     if trainer.engine.rank == 0:
         _write_results(trainer, job, method, progress, scores, rate)
     trainer.engine.barrier()
 
 
-def _rate(trainer: Trainer, job: Job) -> dict[str, Any] | None:
+def _estimate_if_unknown(trainer: Trainer, job: Job) -> dict[str, Any] | None:
     if job.method.parameters.get("noise_rate") != "auto":
         return None
-    found = estimated_rate(trainer, job.folder)
+    found = estimate_rate(trainer, job.folder)
     for warning in found["warnings"]:
         trainer.reporter.note(warning)
     trainer.reporter.note(
@@ -98,7 +101,7 @@ def _with_rate(method: MethodSpec, rate: dict[str, Any] | None) -> MethodSpec:
 def _evaluate(trainer: Trainer, job: Job, progress: Progress, record: dict[str, Any]) -> None:
     """Adds the epoch's figures, and keeps the best epoch's weights."""
     data, model = job.data, progress.model.eval()
-    logits = outputs(model, data.test_rows, data.preparation, trainer.engine, workers=job.settings.workers)
+    logits = outputs(model, data.test_rows, data.preparation, trainer.engine, workers=job.workers)
     labels = torch.from_numpy(data.test_labels)
     record["top1"] = hits(logits, labels, top=1)
     if trainer.classes > 5:

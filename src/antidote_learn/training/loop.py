@@ -22,32 +22,17 @@ from antidote_learn.data.loaders import read_ahead
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.data.streams import EpochPlan, Stream
 from antidote_learn.methods.base import Hooks, Method, Stage, StepStats
+from antidote_learn.models import Model
+from antidote_learn.presets.protocols import TrainingSettings
 from antidote_learn.training.checkpoint import damage_told, read_tensors, write_tensors
 from antidote_learn.training.context import TrainingContext, tensors_under
 from antidote_learn.training.engine import Engine, RunFailed
-from antidote_learn.training.interrupts import Interrupted, interrupted
+from antidote_learn.training.interrupts import Interrupted, is_interrupted
 from antidote_learn.training.progress import Reporter
 from antidote_learn.training.schedules import learning_rate, parse_schedule
 
 SAVE_SECONDS = 5.0  # a checkpoint is written no more often than this,
 SAVE_SHARE = 0.02  # and takes no more of the time than this
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How networks are trained, in every training."""
-
-    model: Any
-    optimizer: str
-    lr: float
-    momentum: float
-    nesterov: bool
-    weight_decay: float
-    clip: float
-    batch_size: int
-    warmup: float
-    seed: int
-    workers: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +75,29 @@ AfterSave = Callable[[Progress], None]
 
 
 class Trainer:
-    """Trains methods on the data of a run, one training after the other."""
+    """Trains methods on the data of a run, one training after the other.
 
-    def __init__(self, engine: Engine, data: Prepared, settings: Settings, reporter: Reporter) -> None:
+    Args:
+        engine: Devices and processes.
+        data: The training set.
+        settings: How networks are trained.
+        reporter: Who is told of the progress.
+        network: The network, where it is not the settings' name of one.
+        workers: Threads that decode image files.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        data: Prepared,
+        settings: TrainingSettings,
+        reporter: Reporter,
+        *,
+        network: Model | None = None,
+        workers: int = 0,
+    ) -> None:
         self.engine, self.data, self.settings, self.reporter = engine, data, settings, reporter
+        self.network, self.workers = settings.model if network is None else network, workers
         self.classes, self.samples = len(data.classes), len(data.labels)
 
     def fit(
@@ -127,8 +131,15 @@ class _Fit:
         self.hooks = Hooks(method)
         self.stages = [stage for stage in self.hooks.stages(training.epochs) if stage.epochs]
         self.starts = [0, *accumulate(stage.epochs for stage in self.stages)]
+        self.workers = trainer.workers
         self.ctx = TrainingContext(
-            self.engine, self.data, self.settings, number=training.number, epochs=training.epochs
+            self.engine,
+            self.data,
+            self.settings,
+            network=trainer.network,
+            workers=trainer.workers,
+            number=training.number,
+            epochs=training.epochs,
         )
         method.build(self.ctx)
         self.progress = self._restore()
@@ -160,7 +171,7 @@ class _Fit:
 
     def _request(self) -> int:
         """2 if the user asked to stop, 1 if a checkpoint is due, else 0."""
-        return 2 if interrupted() else int(time.perf_counter() >= self.next_save)
+        return 2 if is_interrupted() else int(time.perf_counter() >= self.next_save)
 
     def _train_epoch(self, stage: Stage) -> None:
         """One epoch, or what is left of it."""
@@ -219,7 +230,7 @@ class _Fit:
         seen, total = sum(totals[:first]), sum(totals)
         seeds = _seeds(len(shares), settings.seed, training.number, epoch)
         wanted = [np.concatenate([share.index for share in step]) for step in shares[first:]]
-        for step, raw in enumerate(read_ahead(self.data.rows, wanted, workers=settings.workers), start=first):
+        for step, raw in enumerate(read_ahead(self.data.rows, wanted, workers=self.workers), start=first):
             engine.seed(seeds[step])
             self.ctx.set_seed(seeds[step])
             self.ctx.progress = (epoch + step / len(shares)) / training.epochs

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from antidote_learn.core.beliefs import Beliefs
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.training.checkpoint import damage_told, read_tensors, write_tensors
-from antidote_learn.training.requests import POSTERIOR, check_audited
+from antidote_learn.training.resolve import POSTERIOR, check_audited
 
 SURE = 0.65  # how sure an audit must be of the likeliest classes, in the mean, for them to be trained on
 
@@ -78,13 +78,13 @@ def _check_rows(posterior: Posterior) -> None:
             raise ValueError("it holds classes that there are not")
 
 
-def audited(folder: Path) -> tuple[Posterior, str]:
+def read_beliefs(folder: Path) -> tuple[Posterior, str]:
     """The posterior of a finished audit, and a digest of it; ValueError for a folder that is none."""
     check_audited(folder)
     return read_posterior(folder), hashlib.sha256((folder / POSTERIOR).read_bytes()).hexdigest()[:16]
 
 
-def relabelled(data: Prepared, posterior: Posterior, *, soft: bool) -> Prepared:
+def relabel_rows(data: Prepared, posterior: Posterior, *, soft: bool) -> Prepared:
     """The data with what the audit believes: as probabilities, or as the likeliest class of each row.
 
     Where it counts no error among these rows they stay as they are.

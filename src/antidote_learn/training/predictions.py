@@ -16,7 +16,7 @@ from antidote_learn.training.results import Run
 SUFFIXES = (".csv", ".parquet")
 
 
-def predicted(folder: Path, data: str, *, which: str, model: str | None, root: Any) -> pd.DataFrame:
+def predict_table(folder: Path, data: str, *, which: str, model: str | None, root: Any) -> pd.DataFrame:
     """Rows ``row, label, probability`` and a column ``p:CLASS`` for each class."""
     run = Run.read(folder, which=which, model=model)
     inputs, names = open_inputs(data, strings=run.strings, image=run.image, root=root)
@@ -27,7 +27,7 @@ def predicted(folder: Path, data: str, *, which: str, model: str | None, root: A
     return pd.concat([table, each], axis=1)
 
 
-def check_target(path: Path) -> None:
+def check_output_file(path: Path) -> None:
     """Says what is wrong with the name of a file of predictions, before they are made."""
     check_name(path)
     if path.suffix.lower() not in SUFFIXES:

@@ -52,7 +52,7 @@ def write_model(folder: Path, spec: Spec, data: Prepared, model: nn.Module) -> N
         folder / "model.json",
         {
             "format": FORMAT,
-            "model": spec.model,
+            "model": spec.settings.model,
             "shape": list(data.encoding.shape),
             "classes": list(data.classes),
             "sha256": {name: digest(folder / f"{name}.safetensors") for name in names},
@@ -90,7 +90,7 @@ class Run:
         card = _card(folder / "model")
         encoding = encoding_from_state(*_preprocessing(folder / "model", card))
         net = _network(card, model)
-        weights, _ = _checked(folder / "model", which, card)
+        weights, _ = _check_card(folder / "model", which, card)
         restore_network(net, weights, "", folder / "model" / f"{which}.safetensors")
         return cls(folder, net, card, encoding)
 
@@ -154,7 +154,7 @@ def _card(folder: Path) -> dict[str, Any]:
     return card
 
 
-def _checked(folder: Path, name: str, card: dict[str, Any]) -> tuple[dict[str, Tensor], Any]:
+def _check_card(folder: Path, name: str, card: dict[str, Any]) -> tuple[dict[str, Tensor], Any]:
     """Tensors of a file whose digest is the one that was written down."""
     path = folder / f"{name}.safetensors"
     if not path.is_file():
@@ -165,7 +165,7 @@ def _checked(folder: Path, name: str, card: dict[str, Any]) -> tuple[dict[str, T
 
 
 def _preprocessing(folder: Path, card: dict[str, Any]) -> tuple[Any, dict[str, NDArray[Any]]]:
-    tensors, meta = _checked(folder, PREPROCESSING, card)
+    tensors, meta = _check_card(folder, PREPROCESSING, card)
     return meta, {name: tensor.numpy() for name, tensor in tensors.items()}
 
 

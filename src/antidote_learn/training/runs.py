@@ -10,15 +10,15 @@ from torch import nn
 
 from antidote_learn._types import Arrays
 from antidote_learn.models import Model
-from antidote_learn.training.folders import claim_folder, is_finished
-from antidote_learn.training.interrupts import gently
-from antidote_learn.training.job import work
-from antidote_learn.training.plans import Plan, plan_run
+from antidote_learn.training.engine import Engine
+from antidote_learn.training.execute import execute
+from antidote_learn.training.job import Job, work
+from antidote_learn.training.prepare import prepare_run
 from antidote_learn.training.progress import Reporter
-from antidote_learn.training.requests import Request
+from antidote_learn.training.resolve import Request, ResolvedRequest, resolve_request
 from antidote_learn.training.results import Run
 
-ROOMS = ("checkpoint", "model")
+ROOMS = ("checkpoint", "model")  # the folders of a run that are written to
 
 
 def train(
@@ -115,7 +115,20 @@ def train(
         >>> run.classes
         ('setosa', 'versicolor', 'virginica')
     """
-    return _carry_out(plan_run(Request(**locals())))
+    return carry_out(resolve_request(Request(**locals())))
+
+
+def carry_out(resolved: ResolvedRequest) -> Run:
+    """The run that a request asks for: prepared, executed, and read back with the caller's own network."""
+    asked = resolved.asked
+    job = prepare_run(resolved)
+    engine = Engine(devices=asked.devices, nodes=asked.nodes, precision=asked.precision)
+    execute(job, engine, work, _keep_run, resume=asked.resume, rooms=ROOMS)
+    return Run.read(job.folder, which="last", model=job.network)
+
+
+def _keep_run(job: Job) -> None:
+    """A finished run stays as it is."""
 
 
 def load(folder: str | Path, *, which: str = "last", model: Model | None = None) -> Run:
@@ -136,16 +149,3 @@ def load(folder: str | Path, *, which: str = "last", model: Model | None = None)
         array(['setosa'], dtype='<U10')
     """
     return Run.read(Path(folder), which=which, model=model)
-
-
-def _carry_out(plan: Plan) -> Run:
-    """The run in its folder, which is locked as long. The caller's network is the one that is read back."""
-    job, engine, folder = plan.job, plan.engine, plan.job.folder
-    if not engine.is_first:  # started by a cluster: the first process looks after the folder
-        if not (plan.resume and (folder / "done").exists()):  # else the first one does not launch, either
-            engine.launch(work, job)
-        return Run.read(folder, which="last", model=job.settings.model)
-    with claim_folder(folder, job.spec), gently():
-        if not is_finished(folder, job.spec, job.reporter, resume=plan.resume, rooms=ROOMS):
-            engine.launch(work, job)
-    return Run.read(folder, which="last", model=job.settings.model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import torch
 
 from antidote_learn._version import __version__
+from antidote_learn.presets.protocols import TrainingSettings
 from antidote_learn.training.checkpoint import FORMAT, read_json, write_json
 
 SPEC = "spec.json"
@@ -33,22 +34,8 @@ class Spec:
     noise: str
     noise_seed: int
     method: str
-    protocol: str
-    model: str
-    optimizer: str
-    lr: float
-    momentum: float
-    nesterov: bool
-    weight_decay: float
-    schedule: str
-    schedule_epochs: int
-    warmup: float
-    clip: float
-    epochs: int
-    batch_size: int
-    recipe: str
+    settings: TrainingSettings
     augment: bool
-    seed: int
     devices: int
     nodes: int
     precision: str
@@ -57,6 +44,14 @@ class Spec:
     preset_note: str = ""
     kind: ClassVar[str] = "run"
     article: ClassVar[str] = "a"
+    unwritten: ClassVar[tuple[str, ...]] = ()
+
+
+def spec_fields(spec: Any) -> dict[str, Any]:
+    """The fields of a `Spec`, or of a record like it, as spec.json holds them: its settings stand among the others."""
+    own = asdict(spec)
+    own |= own.pop("settings")
+    return {name: value for name, value in own.items() if name not in spec.unwritten}
 
 
 def environment() -> dict[str, Any]:
@@ -72,7 +67,7 @@ def environment() -> dict[str, Any]:
 
 def write_spec(folder: Path, spec: Any) -> None:
     """spec.json of a `Spec`, or of a record like it."""
-    write_json(folder / SPEC, {"format": FORMAT, spec.kind: asdict(spec), "environment": environment()})
+    write_json(folder / SPEC, {"format": FORMAT, spec.kind: spec_fields(spec), "environment": environment()})
 
 
 def read_spec(folder: Path, record: Any = Spec) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -96,9 +91,3 @@ def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[st
         for name in names
         if stored.get(name) != wanted.get(name)
     ]
-
-
-def shared(source: Any, target: Any, *, but: Sequence[str]) -> dict[str, Any]:
-    """What two records have in common, of the first."""
-    names = {field.name for field in fields(source)} & {field.name for field in fields(target)}
-    return {name: getattr(source, name) for name in sorted(names - set(but))}

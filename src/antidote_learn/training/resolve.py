@@ -1,6 +1,6 @@
-"""What a user asks of a training, and all that can be refused of it before any data is read.
+"""First step of a run: what the user asks for, with its names resolved and all refused that needs no data.
 
-Torch is imported last, to build the method once; a bad name, option or path is answered without it.
+Torch is imported last, to try the method's parameters; a bad name, option or path is answered without it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from antidote_learn.data.load import check_out, data_kind
 from antidote_learn.data.noise_grammar import parse_noise
 from antidote_learn.data.sentences import check_text_features
 from antidote_learn.models import split_model
-from antidote_learn.registry import MethodSpec, check_method, method_of, resolved, with_budget
-from antidote_learn.training.protocols import check_seeds, own_settings
+from antidote_learn.registry import MethodSpec, check_method, expand_name, method_of, with_budget
+from antidote_learn.training.settings import check_seeds, resolve_settings
 
 if TYPE_CHECKING:
     from torch import nn
@@ -90,8 +90,23 @@ class Request:
         return {name: getattr(self, name) for name in SETTINGS}
 
 
-def check_request(asked: Request) -> None:
-    """What can be told without the data.
+@dataclass(frozen=True, eq=False)
+class ResolvedRequest:
+    """A request that can be carried out if its data can.
+
+    Attributes:
+        asked: The request.
+        method: The method with its budget.
+        settings: What overrides the protocol.
+    """
+
+    asked: Request
+    method: MethodSpec
+    settings: dict[str, Any]
+
+
+def resolve_request(asked: Request) -> ResolvedRequest:
+    """Resolves names and checks options, without the data.
 
     Raises:
         ValueError: Bad arguments.
@@ -102,7 +117,7 @@ def check_request(asked: Request) -> None:
     check_text_features(asked.text_features)
     if asked.precision not in PRECISIONS:
         raise ValueError(f"unknown precision {asked.precision!r}; accepted: {', '.join(PRECISIONS)}")
-    own_settings(asked.protocol, asked.settings)
+    settings = resolve_settings(asked.protocol, asked.settings)
     if isinstance(asked.model, str):
         split_model(asked.model)
     check_out(FOLDERS if asked.out is None else asked.out, data=asked.data, test=asked.test)
@@ -111,12 +126,13 @@ def check_request(asked: Request) -> None:
     method = method_for(asked)
     data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image, test=asked.test)
     check_method(method)
+    return ResolvedRequest(asked, method, settings)
 
 
 def method_for(asked: Request, *, default: str = "antidote") -> MethodSpec:
     """The method with its budget; ``default`` where none was named."""
     name = asked.method or default
-    given = resolved(name, data=asked.data_name, noise=asked.noise) if isinstance(name, str) else name
+    given = expand_name(name, data=asked.data_name, noise=asked.noise) if isinstance(name, str) else name
     rate = None if asked.noise_rate == "auto" else asked.noise_rate
     method = with_budget(
         method_of(given),
