@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from antidote_learn._checks import check_whole, real_number
 
-SLACK = 0.25  # the share of the count by which the interval reaches further: it covered 122 of 123 trials, 0.15 fewer
+SLACK = 0.25  # the share of the count by which the interval reaches further: it covered 122 of 123 trials
 LEAST = 0.005  # the share of rows that c or r must call wrong before d counts: on clean labels networks err, too
 WIDE = 1.5  # the ratio of an interval's ends, without the slack, from which on users are told why it is wide
 

@@ -23,7 +23,7 @@ from antidote_learn.training.schedules import parse_schedule
 
 EPOCHS = 10  # the default epochs of each training
 LAST = 0.8  # the share of the epochs after which the learning rate falls to a tenth
-HALVES, WHOLE = (4, 5), 6  # numbers of the trainings, which seed them; lower ones belong to the noise rate and to runs
+HALVES, WHOLE = (4, 5), 6  # numbers of the trainings, which seed them; the noise rate and runs have others
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,7 @@ def _show_version(wanted: bool) -> None:
 
 
 @app.callback(invoke_without_command=True)
-def _start(
+def _show_help(
     context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
@@ -84,7 +84,7 @@ def train(
         asked: dict[str, Any] = {
             "method": method,
             "noise": noise,
-            "noise_rate": _parse_rate(noise_rate),
+            "noise_rate": _rate_argument(noise_rate),
             "delta": delta,
             "penalty": penalty,
             "seed": seed,
@@ -171,7 +171,7 @@ def list_names(
         print_table(rows)
 
 
-def _parse_rate(text: str) -> float | str:
+def _rate_argument(text: str) -> float | str:
     if text in ("auto", "injected"):
         return text
     try:

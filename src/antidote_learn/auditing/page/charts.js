@@ -1,7 +1,7 @@
 // The histogram of all rows, and the classes of flagged rows as a heat map.
 
 const SVG = "http://www.w3.org/2000/svg";
-const SHOWN_CLASSES = 20; // of the heat map
+const SHOWN_CLASSES = 20; // the most classes of the heat map, so that its cells can be read
 
 function drawn(name, attributes, parent) {
   const node = document.createElementNS(SVG, name);
@@ -28,7 +28,7 @@ function drawHistogram() {
     const bar = { x, width: step - 1 };
     const range = [at, at + 1].map((edge) => (100 * edge) / bins.length + " %").join(" to ");
     const words = range + ": " + count(number, "row") + (own ? `, ${own} flagged` : "");
-    // The bar of a bin is split by the share that is flagged; its height is that of all.
+    // A bar's height shows all rows of a bin, and its parts show the flagged share.
     const all = number ? high(number) : 0, part = number ? (all * own) / number : 0;
     const group = drawn("g", {}, picture);
     drawn("title", {}, group).textContent = words;
@@ -49,7 +49,7 @@ function drawThreshold(picture, width, height) {
   drawn("text", where, picture).textContent = "flagged up to " + percent(1000 * data.threshold);
 }
 
-// The classes that most flagged rows are about, in their own order.
+// Returns the classes of the most flagged rows, in the order of the classes.
 function pairCounts() {
   const pairs = new Map(), weight = new Map();
   for (let row = 0; row < Math.min(total, data.flagged); row++) {
@@ -93,7 +93,7 @@ function pairCell(given, other, number, most, onPick) {
   return made("td", {}, button);
 }
 
-// One stop for the Tab key; arrows go from cell to cell that has rows.
+// The heat map is one stop for the Tab key; arrows go between cells that have rows.
 function walkable(table) {
   const cells = [...table.querySelectorAll("button:not(:disabled)")];
   if (cells.length) cells[0].tabIndex = 0;

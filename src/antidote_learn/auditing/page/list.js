@@ -1,12 +1,12 @@
-// The list, of which only what is seen is in the document, and the chosen suspect beside it.
+// The list of suspects and the chosen one beside it; only visible rows of the list are in the document.
 
-const HEIGHT = 64; // of a row in pixels, as in the style
-const MARGIN = 6; // rows beyond the edge that are made, too
+const HEIGHT = 64; // the height of a row in pixels, as in the style
+const MARGIN = 6; // rows that are made beyond each edge, so that scrolling shows no gap
 const MARKS = ["", "✓", "=", "→", "✕"];
 
 let view = []; // the rows that pass the filters
-let current = 0; // position in view
-const drawnRows = new Map(); // position in view -> element
+let current = 0; // the chosen row's position in view
+const drawnRows = new Map(); // the elements of rows by position in view
 
 function percent(thousandths) {
   return thousandths < 5 ? "<1 %" : thousandths >= 995 ? ">99 %" : Math.round(thousandths / 10) + " %";

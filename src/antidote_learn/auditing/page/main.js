@@ -27,7 +27,7 @@ function found(row, words) {
   return texts.some((text) => text.toLowerCase().includes(words));
 }
 
-// The list anew; the chosen row stays the same, or the one at its place is chosen.
+// Makes the list anew; the chosen row stays chosen, or else the row at its place.
 function refilter(keep) {
   const row = keep === undefined ? view[current] : keep, test = passes();
   view = [];

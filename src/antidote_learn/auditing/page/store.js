@@ -1,4 +1,4 @@
-// The data, the decisions, their history, where they are kept, and their export.
+// The data, and the decisions with their history, storage and export.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const total = data.index.length;
@@ -8,11 +8,11 @@ const WORDS = ["", "accept", "keep", "relabel", "drop"];
 
 const byId = (id) => document.getElementById(id);
 const suggestion = (row) => data.likeliest[row * data.choices];
-const isFlagged = (row) => row < data.flagged; // the worst are flagged, and they come first
+const isFlagged = (row) => row < data.flagged; // flagged rows are the worst and come first
 const count = (number, what) => number.toLocaleString("en") + " " + what + (number === 1 ? "" : "s");
 
-const kinds = new Uint8Array(total); // what is decided of each row
-const chosen = new Int32Array(total).fill(-1); // its new class
+const kinds = new Uint8Array(total); // the decision on each row
+const chosen = new Int32Array(total).fill(-1); // the new class of each row
 let decided = 0;
 const past = [], future = [];
 
@@ -28,7 +28,7 @@ function wanted(row, kind, label) {
   return [kind, kind === KEEP ? data.given[row] : -1];
 }
 
-// One step of the history, of one row or of many.
+// Adds one step to the history, for one row or for many.
 function decide(rows, kind, label) {
   const step = { rows: Int32Array.from(rows), before: [], after: [] };
   for (const row of step.rows) {
@@ -61,7 +61,7 @@ function redo() {
   return step;
 }
 
-// Kept in the browser by a digest of data and classes and by the rows' positions: an audit with another cut finds them.
+// The browser keeps decisions by a digest of data and classes and by positions, so that another cut finds them.
 let timer = 0, canSave = true, others = [];
 
 function saveSoon() {
@@ -90,17 +90,17 @@ function restore() {
   try {
     kept = JSON.parse(localStorage.getItem(KEY));
   } catch {
-    canSave = false; // until `save` has tried
+    canSave = false; // `save` has not tried yet
   }
   const rowOf = new Map(data.index.map((place, row) => [place, row]));
   for (const entry of Array.isArray(kept) ? kept.filter(isDecision) : []) {
     const [place, kind, label] = entry, row = rowOf.get(place);
-    if (row === undefined) others.push([place, kind, label]); // listed in another cut of the same audit
+    if (row === undefined) others.push([place, kind, label]); // another cut of the same audit lists this row
     else if (kind !== KEEP || label === data.given[row]) put(row, kind, label);
   }
 }
 
-// Whether it is what `save` writes: anybody can write to the browser's storage.
+// Tells whether `save` may have written this: anybody can write to the browser's storage.
 function isDecision(entry) {
   if (!Array.isArray(entry) || entry.length !== 3 || !entry.every(Number.isInteger)) return false;
   const [place, kind, label] = entry;
