@@ -124,7 +124,7 @@ def normalise(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
     Args:
         images: (B, C, H, W) uint8.
         mean: One number for each channel, or a single one for all.
-        std: Likewise, above 0.
+        std: One number above 0 for each channel, or a single one for all.
 
     Returns:
         (B, C, H, W) float32, contiguous in channels-last order.

@@ -187,7 +187,7 @@ def _fetch_missing(source: Source, folder: Path, progress: Progress | None) -> N
     for offer in dict.fromkeys(file.download for file in missing):
         paths = [file.path for file in missing if file.download == offer]
         if offer.is_archive:
-            archive = folder / f"{offer.sha256}.tar.gz"  # another name than the archive's own, under which the user may keep a copy
+            archive = folder / f"{offer.sha256}.tar.gz"  # its own name may be a copy of the user's
             fetch(offer.url, archive, sha256=offer.sha256, progress=progress)
             try:
                 extract(archive, folder, members=paths)

@@ -54,7 +54,7 @@ def fetch(url: str, target: Path, *, sha256: str, progress: Progress | None = No
 def extract(archive: Path, root: Path, *, members: Collection[str]) -> None:
     """Unpack the named files of a ``.tar.gz`` to ``root / member``, and nothing else.
 
-    Links and folders in the archive are never made, and nothing is written outside of ``root``.
+    Links and folders in the archive are never made, and no path in it is followed.
 
     Raises:
         ValueError: The archive is damaged, or a member is not in it as a regular file.

@@ -23,7 +23,7 @@ from antidote_learn.data.safety import check_name, check_regular, is_text, reada
 EXTENSIONS = (
     ".avif", ".bmp", ".gif", ".jp2", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp",
 )  # fmt: skip
-FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")  # EPS is not: it starts a program
+FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")  # not EPS, which starts a program
 LAYOUT = "put images into FOLDER/CLASS/, or into FOLDER/train/CLASS/ and FOLDER/test/CLASS/ (or val)"
 NAMED = 5  # files that a note names at most, so that it fits into a few lines
 BATCH = 16  # images that a worker decodes between two calls of `progress`

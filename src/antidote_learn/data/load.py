@@ -65,7 +65,7 @@ def open_data(
         from antidote_learn.data.image_folders import read_folder
 
         arrays = read_folder(path, strict=strict, test=test, progress=progress)
-        return replace(arrays, name=f"{arrays.name}/")  # the slash keeps it from a built-in name, with its protocol and noise
+        return replace(arrays, name=f"{arrays.name}/")  # the slash tells it from built-in names
     if kind == "table" and image:
         from antidote_learn.data.image_tables import read_image_table
 

@@ -171,7 +171,7 @@ def relabel(
 def relabel_sequentially(
     labels: Integers, targets: ClassMap, rate: float, *, num_classes: int, count: str, rng: np.random.Generator
 ) -> tuple[Integers, Floats]:
-    """Relabel one class of the map after the other, each on the labels so far; the result is labels (N,) and T (K, K)."""
+    """Relabel one class of the map after the other, each on the labels so far; gives labels (N,) and T (K, K)."""
     if num_classes > MANY:
         raise ValueError(f"sequential=true is for at most {MANY} classes, received {num_classes}: leave it out")
     transition = np.eye(num_classes)
