@@ -168,7 +168,7 @@ def points(rows: int, columns: int, kind: str) -> np.ndarray:
 def one_search(rows: int, columns: int, kind: str) -> dict[str, Any]:
     """The recall of the nearest rows, by distance: of identical rows any is as good."""
     features, start = points(rows, columns, kind), time.process_time()
-    around = neighbours.nearest(features)
+    around = neighbours.nearest_rows(features)
     seconds = time.process_time() - start
     asked = np.random.default_rng(1).choice(rows, ASKED, replace=False)
     search = NearestNeighbors(n_neighbors=neighbours.NEAREST + 1, algorithm="brute").fit(features)

@@ -43,7 +43,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from antidote_learn import Audit, audit
-from antidote_learn.auditing import job
+from antidote_learn.auditing import audit_job
 from antidote_learn.auditing.neighbours import votes
 from antidote_learn.auditing.scores import score
 from antidote_learn.models import build_model
@@ -106,7 +106,7 @@ def by_audit(X: np.ndarray, y: np.ndarray, seed: int) -> Found:
         seen.update(given, labels=labels, count=count)
         return score(labels, count, **given)
 
-    setattr(job, "score", listening)  # noqa: B010 - the module's own name for it
+    setattr(audit_job, "score", listening)  # noqa: B010 - the module's own name for it
     found = audit(X, y, seed=seed)
     labels, training, held_out = seen["labels"], seen["trained_on"], seen["said"][0]
     voted = votes(seen["around"], labels, seen["trust"], seen["count"])

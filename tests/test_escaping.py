@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from antidote_learn.bench.tables import compared
+from antidote_learn.bench.tables import compare_records
 from antidote_learn.cli import live, reporters
 from antidote_learn.cli.escaping import escape_text, print_data
 from tests.commands import antidote
@@ -116,8 +116,8 @@ def test_a_grid_shows_names_as_they_are(capsys):
     cells = [Cell("iris", "ce", f"[red]{RED}", 0, {})]
     record = {"method": "ce", "trained": "ce", "noise": cells[0].noise, "seed": 0, "error": f"ValueError: {RED}"}
     said = io.StringIO()
-    Console(file=said, width=200).print(live.table_of(compared(cells, [record])))
-    live.GridLines(cells).ended(record)
+    Console(file=said, width=200).print(live.table_of(compare_records(cells, [record])))
+    live.GridLines(cells).end_cell(record)
     for text in (said.getvalue(), capsys.readouterr().err):
         assert r"\x1b[31mred\x07\u202e[bold]:cat:" in text
         assert not HOSTILE.search(text)

@@ -43,11 +43,14 @@ INSIDE = {
         "tensors",
         "divergences", "arrays", "groups", "budgets", "points", "chi2", "steps", "pivots", "solvers", "outcomes",
         "writing", "host", "device", "weighing", "envelope", "fused", "relaxation", "conjugates", "rates", "beliefs",
-        "reuse",
+        "reuse", "selection",
         "losses.classes", "losses.likelihood", "losses.bounded", "losses.asymmetric", "losses.contrast",
         "losses.__init__", "losses.rowwise", "losses.closed", "losses.naming",
     ),
-    "nn": ("distributed", "elements", "mean", "robust", "objective", "antidote", "accumulation", "dataset", "variants"),
+    "nn": (
+        "distributed", "averaging", "elements", "mean", "robust", "objective", "antidote", "accumulation", "dataset",
+        "variants",
+    ),
 }  # fmt: skip
 
 NUMERICS = {"torch", "numpy"}

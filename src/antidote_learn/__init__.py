@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from antidote_learn._types import Relaxed as Relaxed
     from antidote_learn._types import Status as Status
     from antidote_learn.auditing.applying import apply_decisions as apply_decisions
+    from antidote_learn.auditing.audit_result import Audit as Audit
     from antidote_learn.auditing.audits import audit as audit
-    from antidote_learn.auditing.finding import find_label_issues as find_label_issues
-    from antidote_learn.auditing.results import Audit as Audit
+    from antidote_learn.auditing.label_issues import find_label_issues as find_label_issues
     from antidote_learn.auditing.tracking import Tracker as Tracker
     from antidote_learn.auditing.undoing import undo_decisions as undo_decisions
     from antidote_learn.core.budgets import delta_from_rate as delta_from_rate
@@ -53,7 +53,7 @@ _HOME = {
     "AntidoteClassifier": "estimators.network",
     "AntidoteLoss": "nn.antidote",
     "Arrays": "_types",
-    "Audit": "auditing.results",
+    "Audit": "auditing.audit_result",
     "CHI2": "core.divergences",
     "DatasetAntidoteLoss": "nn.dataset",
     "Divergence": "core.divergences",
@@ -75,7 +75,7 @@ _HOME = {
     "delta_from_rate": "core.budgets",
     "dual_objective": "core.relaxation",
     "estimate_noise_rate": "core.rates",
-    "find_label_issues": "auditing.finding",
+    "find_label_issues": "auditing.label_issues",
     "from_conjugate": "core.conjugates",
     "inject": "data.noise",
     "load": "training.runs",

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from antidote_learn.core.losses import LOSSES
 from antidote_learn.core.losses.naming import loss_function, parse_loss
+from antidote_learn.methods.co_teaching import CoTeaching
+from antidote_learn.methods.elr import Elr
 from antidote_learn.methods.objectives import (
     Antidote,
     AntidoteDataset,
@@ -43,6 +45,8 @@ METHODS: dict[str, Recipe] = {
     "antidote-learned-budget": AntidoteLearnedBudget,
     "antidote-mix": AntidoteMix,
     "antidote-dro": AntidoteDro,
+    "co-teaching": CoTeaching,
+    "elr": Elr,
 }
 # Names that users of the published code know.
 ALIASES = {

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
+from antidote_learn.auditing.audit_result import Audit, build_audit
+from antidote_learn.auditing.issue_table import AuditRows
 from antidote_learn.auditing.neighbours import NEAREST
-from antidote_learn.auditing.results import Audit, made_audit
 from antidote_learn.auditing.scores import score
-from antidote_learn.auditing.tables import Rows
 from antidote_learn.core.beliefs import Beliefs
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -39,10 +39,10 @@ def made(
     beliefs.put(slice(0, count), probs / probs.sum(axis=1, keepdims=True), labels)
     around: NDArray[np.int64] = rng.integers(0, count, (count, NEAREST))
     scores = score(labels, len(classes), said=[beliefs])
-    rows = Rows(labels, classes, np.arange(count), around, None, {})
+    rows = AuditRows(labels, classes, np.arange(count), around, None, {})
     about = {"data": name, "data_hash": f"{name}{count}", "features": "numbers", "out": None, **known}
     contradicted = int((shift > 0).sum())
-    return made_audit(rows, scores, wrong, contradicted, max_flagged=None, fdr=None, about=about, inputs=inputs)
+    return build_audit(rows, scores, wrong, contradicted, max_flagged=None, fdr=None, about=about, inputs=inputs)
 
 
 class Page:

@@ -14,7 +14,7 @@ from PIL import Image
 from pyarrow import parquet
 
 from antidote_learn import apply_decisions
-from antidote_learn.auditing.moving import check_inside
+from antidote_learn.auditing.image_moves import check_inside
 from tests.auditing.kills import tree, write_decisions
 from tests.commands import antidote
 

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.metrics import average_precision_score
 
 from antidote_learn import Audit, audit, inject, train
-from antidote_learn.auditing.features import compared, with_audit_features
+from antidote_learn.auditing.features import neighbour_features, with_audit_features
 from antidote_learn.data.prepared import prepare
 from antidote_learn.data.tabular import from_arrays
 from antidote_learn.training.progress import Silent
@@ -161,7 +161,7 @@ def test_settings_that_cannot_be(cut):
 def prepared_features(X):
     data = from_arrays(X, np.arange(len(X)) % 2)
     data = prepare(data, noise="none", noise_seed=0, seed=0, subset=None, recipe="fitted", hold_out=False)
-    return compared(with_audit_features(data, 0))
+    return neighbour_features(with_audit_features(data, 0))
 
 
 def test_pixels_keep_one_scale_and_columns_of_a_table_have_their_own():

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from antidote_learn.auditing.results import read_audit
+from antidote_learn.auditing.audit_result import read_audit
 from tests.commands import Command, antidote
 
 ARGS = ("audit", "digits", "--noise", "symmetric:0.3")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antidote_learn.auditing.counts import check_cut, estimate_count, flagged
+from antidote_learn.auditing.counts import check_cut, estimate_count, flag_rows
+from antidote_learn.auditing.issue_table import AuditRows, class_summary, issues_table, pair_summary
 from antidote_learn.auditing.scores import score
-from antidote_learn.auditing.tables import Rows, class_summary, issues_table, pair_summary
 from tests.auditing.test_scores import kept, sample
 
 
@@ -47,12 +47,12 @@ def test_the_interval_stays_among_the_rows():
 @given(st.integers(0, 10_000), st.floats(0.01, 0.99), st.integers(0, 40))
 def test_the_flagged_set_is_the_largest_that_keeps_the_rate(seed, fdr, most):
     quality = np.random.default_rng(seed).random(30)
-    chosen = flagged(quality, odds(quality), max_flagged=None, fdr=fdr)
+    chosen = flag_rows(quality, odds(quality), max_flagged=None, fdr=fdr)
     order = np.sort(quality)
     sizes = [size for size in range(1, 31) if order[:size].mean() <= fdr]
     assert chosen.sum() == max(sizes, default=0)
     assert not chosen.any() or quality[chosen].max() <= quality[~chosen].min(initial=1.0)
-    cut = flagged(quality, odds(quality), max_flagged=most, fdr=fdr)
+    cut = flag_rows(quality, odds(quality), max_flagged=most, fdr=fdr)
     assert cut.sum() == min(most, chosen.sum())
     assert not (cut & ~chosen).any()
 
@@ -60,7 +60,7 @@ def test_the_flagged_set_is_the_largest_that_keeps_the_rate(seed, fdr, most):
 def test_without_wishes_rows_with_a_likelier_label_are_flagged():
     quality = np.array([0.2, 0.8, 0.49, 0.5])
     np.testing.assert_array_equal(
-        flagged(quality, odds(quality), max_flagged=None, fdr=None), [True, False, True, False]
+        flag_rows(quality, odds(quality), max_flagged=None, fdr=None), [True, False, True, False]
     )
 
 
@@ -88,7 +88,7 @@ def scored(rows=400, count=4):
 
 def test_the_summaries_count_what_the_table_shows():
     labels, scores = scored()
-    rows = Rows(
+    rows = AuditRows(
         labels, ("a", "b", "c", "d"), np.arange(400) + 7, None, None, {"file": [f"{i}.png" for i in range(400)]}
     )
     wrong = scores.quality < 0.5
@@ -115,7 +115,7 @@ def test_identical_rows_with_other_labels_are_named():
     same = np.arange(400)
     same[[5, 9, 11]] = 5
     labels[[5, 9, 11]] = [0, 1, 1]
-    rows = Rows(labels, ("a", "b", "c", "d"), np.arange(400), None, same, {})
+    rows = AuditRows(labels, ("a", "b", "c", "d"), np.arange(400), None, same, {})
     reasons = issues_table(rows, scores, scores.quality < 0.5).set_index("index")["reason"]
     assert "identical to row 9 (b), 11 (b) with another label" in reasons[5]
     assert "identical to row 5 (a) with another label" in reasons[9]
@@ -124,7 +124,7 @@ def test_identical_rows_with_other_labels_are_named():
 
 def test_reasons_call_nothing_sure():
     labels, scores = scored()
-    rows = Rows(labels, ("a", "b", "c", "d"), np.arange(400), None, None, {})
+    rows = AuditRows(labels, ("a", "b", "c", "d"), np.arange(400), None, None, {})
     table = issues_table(rows, scores, scores.quality < 0.5)
     bad = table[table["is_label_issue"]]
     assert (bad["label_quality"] < 0.001).any()

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from antidote_learn.auditing.results import write_audit
+from antidote_learn.auditing.audit_result import write_audit
 from tests.auditing.pages import made
 
 NASTY = ("=1+1", "+cmd|' /C calc'!A0", "-1", "@sum", "\tx", "'quoted", 'a "b", c\nd', "/é")

@@ -6,7 +6,7 @@ import sys
 PROGRAM = """
 import resource, sys
 import numpy as np
-from antidote_learn.auditing.neighbours import nearest
+from antidote_learn.auditing.neighbours import nearest_rows
 from antidote_learn.auditing.scores import score
 from antidote_learn.core.beliefs import MeanBeliefs, blocks
 
@@ -24,9 +24,9 @@ for part in blocks(rows, count):
     probs = np.full((len(index), count), 0.2 / count)
     probs[np.arange(len(index)), true[part]] += 0.8
     said.add(index, probs)
-found = score(given, count, said=[said.mean], around=nearest(features), trust=said.mean.of(given))
+found = score(given, count, said=[said.mean], around=nearest_rows(features), trust=said.mean.of(given))
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print((peak - before) / 1024, (found.predicted == true).mean(), ((found.quality < 0.5) == (given != true)).mean())
+print((peak - before) / 1024, (found.likeliest_class == true).mean(), ((found.quality < 0.5) == (given != true)).mean())
 """
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from antidote_learn.auditing import neighbours
-from antidote_learn.auditing.neighbours import NEAREST, nearest
+from antidote_learn.auditing.neighbours import NEAREST, nearest_rows
 
 RECALL = 0.97  # of 3000 rows; that of more is in docs/speed.md
 
@@ -51,7 +51,7 @@ def share_found(features, around):
 @pytest.mark.parametrize("kind", KINDS)
 def test_nearly_all_that_are_nearest_are_found(few, kind):
     features = drawn(kind)
-    around = nearest(features)
+    around = nearest_rows(features)
     assert around.shape == (3000, NEAREST)
     assert (around != np.arange(3000)[:, None]).all()
     assert all(len(set(row)) == NEAREST for row in around.tolist())
@@ -62,11 +62,11 @@ def test_identical_rows_come_first_as_they_do_in_an_exact_search(few, monkeypatc
     features = drawn("gaussian")
     features[[5, 17, 900]] = features[2999]
     features[100:140] = features[50]
-    around = nearest(features)
+    around = nearest_rows(features)
     assert set(around[17][:3]) == {5, 900, 2999}
     assert set(around[50]) <= set(range(100, 140))
     monkeypatch.setattr(neighbours, "EXACT_ROWS", 3000)
-    exact = nearest(features)
+    exact = nearest_rows(features)
     for i in (5, 17, 900, 2999, *range(0, 50, 7)):
         assert set(around[i]) == set(exact[i])
 
@@ -75,9 +75,9 @@ def test_the_same_rows_have_the_same_neighbours_whatever_the_number_of_threads(f
     features, threads = drawn("gaussian"), torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        first = nearest(features)
+        first = nearest_rows(features)
         torch.set_num_threads(4)
-        second = nearest(features.copy())
+        second = nearest_rows(features.copy())
     finally:
         torch.set_num_threads(threads)
     np.testing.assert_array_equal(first, second)
@@ -90,7 +90,7 @@ def test_up_to_50_000_rows_the_search_is_exact(monkeypatch):
         monkeypatch.setattr(neighbours, "LINKS", 4)  # a bad graph, which misses some
         monkeypatch.setattr(neighbours, "CHOICE", 8)
         monkeypatch.setattr(neighbours, "DEPTH", 21)
-        assert (share_found(drawn("gaussian"), nearest(drawn("gaussian"))) == 1.0) == is_exact
+        assert (share_found(drawn("gaussian"), nearest_rows(drawn("gaussian"))) == 1.0) == is_exact
 
 
 def test_a_graph_in_pieces_is_no_failure(few, monkeypatch):
@@ -98,12 +98,12 @@ def test_a_graph_in_pieces_is_no_failure(few, monkeypatch):
     monkeypatch.setattr(neighbours, "LINKS", 2)
     monkeypatch.setattr(neighbours, "CHOICE", 2)
     features = drawn("clusters")
-    around = nearest(features)
+    around = nearest_rows(features)
     assert (around != np.arange(3000)[:, None]).all()
     assert all(len(set(row)) == NEAREST for row in around.tolist())
 
 
 def test_both_passes_are_told(few):
     told = []
-    nearest(drawn("gaussian"), lambda done, total: told.append((done, total)))
+    nearest_rows(drawn("gaussian"), lambda done, total: told.append((done, total)))
     assert told == [(2048, 3000), (3000, 3000)] * 2

@@ -15,8 +15,8 @@ from PIL import Image
 
 from antidote_learn import apply_decisions, audit, inject
 from antidote_learn._types import ImageFiles
-from antidote_learn.auditing.decisions import checked, read_decisions
-from antidote_learn.auditing.samples import PICTURE_BYTES, PICTURES, shown
+from antidote_learn.auditing.decisions import match_decisions, read_decisions
+from antidote_learn.auditing.page_samples import PICTURE_BYTES, PICTURES, collect_samples
 from tests.auditing.pages import Page, made, needs_browser
 
 CLASSES = tuple("abcdefghij")
@@ -196,9 +196,9 @@ def test_decisions_say_of_which_data_and_files_they_are(tmp_path, opened):
     assert {*exported["data_hash"]} == {"a" * 64}
     assert [cell.removeprefix("'") for cell in exported["file"]] == [names[int(row)] for row in exported["index"]]
     labels = [CLASSES[k] for k in found.posterior.labels]
-    assert checked(exported, labels, CLASSES, names).changes
+    assert match_decisions(exported, labels, CLASSES, names).changes
     with pytest.raises(ValueError, match="of other data: row"):
-        checked(exported, labels, CLASSES, names[::-1])
+        match_decisions(exported, labels, CLASSES, names[::-1])
 
 
 HOSTILE = (
@@ -231,7 +231,7 @@ def test_a_hostile_data_set_runs_no_script(opened):
     cells = re.split(r'[,\r\n"]', file.read_text())
     assert not [text for text in cells if re.match(r"[=+\-@\t]", text)]
     flagged = found.table[found.table["is_label_issue"]].set_index("index")
-    back = checked(read_decisions(file), [HOSTILE[k] for k in found.posterior.labels], HOSTILE)
+    back = match_decisions(read_decisions(file), [HOSTILE[k] for k in found.posterior.labels], HOSTILE)
     for change in back.changes:
         assert change.new_label == flagged["predicted_label"][change.index]
     assert len(back.changes) + back.kept == len(flagged)
@@ -242,18 +242,18 @@ def test_pictures_stay_within_their_bounds(tmp_path):
     Image.fromarray(noise).save(tmp_path / "noise.png")
     (tmp_path / "broken.png").write_text("no image")
     names = ("noise.png", "broken.png") * 1100
-    files = shown(ImageFiles(tmp_path, names[:6], 32), range(6))
+    files = collect_samples(ImageFiles(tmp_path, names[:6], 32), range(6))
     assert all(len(text) <= 4 * PICTURE_BYTES / 3 + 4 for text in files.pictures)
     assert files.pictures[0]
     assert not files.pictures[1]
-    many = shown(np.zeros((2500, 1, 8, 8), dtype=np.uint8), range(2500))
+    many = collect_samples(np.zeros((2500, 1, 8, 8), dtype=np.uint8), range(2500))
     assert len(many.pictures) == PICTURES
     assert PICTURES * (4 * PICTURE_BYTES / 3 + 4) < 25.1e6
 
 
 def test_pixels_are_shown_as_they_are():
     pixels = np.random.default_rng(0).integers(0, 256, (1, 3, 8, 8), dtype=np.uint8)
-    [text] = shown(pixels, [0]).pictures
+    [text] = collect_samples(pixels, [0]).pictures
     image = np.asarray(Image.open(io.BytesIO(base64.b64decode(text))))
     np.testing.assert_array_equal(image.transpose(2, 0, 1), pixels[0])
 

@@ -10,7 +10,7 @@ from scipy import sparse, stats
 from sklearn.metrics import average_precision_score
 
 from antidote_learn.auditing import scores
-from antidote_learn.auditing.neighbours import identical, nearest, second_votes, votes
+from antidote_learn.auditing.neighbours import duplicate_groups, nearest_rows, second_votes, votes
 from antidote_learn.auditing.scores import likeliest_power, score
 from antidote_learn.auditing.transitions import GRID, Transition, anchors, estimate_transition
 from antidote_learn.core import beliefs
@@ -87,7 +87,7 @@ def test_the_posterior_is_the_slow_one(count, seed):
     rng = np.random.default_rng(seed)
     _, given, features = sample(60, count, 0.3, seed)
     parts = [rng.dirichlet(np.ones(count), 60) for _ in range(2)]
-    around, trust = nearest(features), rng.random(60)
+    around, trust = nearest_rows(features), rng.random(60)
     held_out, trained_on = (kept(part, given) for part in parts)
     found = score(given, count, said=[held_out], trained_on=trained_on, around=around, trust=trust)
 
@@ -123,14 +123,14 @@ def test_the_posterior_is_the_slow_one(count, seed):
     expected = slow(again / again.sum(axis=1, keepdims=True))
     np.testing.assert_allclose(found.posterior.dense(slice(None)), expected, atol=2e-5)
     np.testing.assert_allclose(found.quality, expected[np.arange(60), given], atol=2e-5)
-    assert (found.predicted == expected.argmax(axis=1)).mean() > 0.98  # ties of float32
+    assert (found.likeliest_class == expected.argmax(axis=1)).mean() > 0.98  # ties of float32
 
 
 def test_wrong_labels_come_first():
     true, given, features = sample(600, 5, 0.3, seed=0)
-    found = score(given, 5, around=nearest(features))
+    found = score(given, 5, around=nearest_rows(features))
     assert average_precision_score(true != given, -found.log_odds) > 0.99
-    assert (found.predicted == true).mean() > 0.99
+    assert (found.likeliest_class == true).mean() > 0.99
 
 
 @pytest.mark.parametrize("power", [1.0, 1.5, 3.0])
@@ -146,7 +146,7 @@ def test_sources_that_are_too_cautious_are_taken_at_their_word(power):
 
 def test_the_power_is_the_same_of_many_rows_as_of_all(monkeypatch):
     _, given, features = sample(3000, 5, 0.2, seed=4)
-    probs = votes(nearest(features), given, np.ones(3000), 5)
+    probs = votes(nearest_rows(features), given, np.ones(3000), 5)
     pool = kept(probs, given)
     transition = estimate_transition(probs.argmax(axis=1), probs.max(axis=1), given, 5)
     whole = likeliest_power(given, pool, transition)
@@ -157,7 +157,7 @@ def test_the_power_is_the_same_of_many_rows_as_of_all(monkeypatch):
 def test_few_kept_classes_say_nearly_the_same(monkeypatch):
     true, given, features = sample(2000, 40, 0.2, seed=1)
     probs = 0.9 * np.eye(40)[true] + 0.1 / 40
-    around, results = nearest(features), []
+    around, results = nearest_rows(features), []
     for most in (40, 8):
         monkeypatch.setattr(beliefs, "KEPT", most)
         results.append(score(given, 40, said=[kept(probs, given)], around=around))
@@ -169,7 +169,7 @@ def test_few_kept_classes_say_nearly_the_same(monkeypatch):
 
 def test_blocks_change_nothing(monkeypatch):
     _, given, features = sample(200, 4, 0.3, seed=2)
-    around = nearest(features)
+    around = nearest_rows(features)
     whole = score(given, 4, around=around)
     monkeypatch.setattr(beliefs, "BLOCK", 28)
     parts = score(given, 4, around=around)
@@ -207,7 +207,7 @@ def test_the_mean_of_beliefs_is_the_mean_and_survives_a_restart():
 
 def test_the_nearest_are_the_nearest_others():
     features = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
-    found = nearest(features)
+    found = nearest_rows(features)
     for i in range(50):
         distances = np.linalg.norm(features - features[i], axis=1)
         distances[i] = np.inf
@@ -215,10 +215,10 @@ def test_the_nearest_are_the_nearest_others():
 
 
 def test_a_row_is_not_its_own_neighbour_among_many_copies():
-    found = nearest(np.zeros((100, 2), dtype=np.float32))
+    found = nearest_rows(np.zeros((100, 2), dtype=np.float32))
     assert found.shape == (100, 20)
     assert (found != np.arange(100)[:, None]).all()
-    assert nearest(np.zeros((3, 2), dtype=np.float32)).shape == (3, 2)
+    assert nearest_rows(np.zeros((3, 2), dtype=np.float32)).shape == (3, 2)
 
 
 def test_votes_of_labels_and_of_beliefs_that_are_sure_agree():
@@ -230,6 +230,6 @@ def test_votes_of_labels_and_of_beliefs_that_are_sure_agree():
 
 def test_rows_of_the_same_bytes_have_the_same_number():
     rows = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [1.0, 2.5]])
-    numbers = identical([rows[:1], rows[1:]])
+    numbers = duplicate_groups([rows[:1], rows[1:]])
     assert numbers[0] == numbers[2]
     assert len(set(numbers)) == 3

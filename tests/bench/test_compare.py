@@ -14,11 +14,11 @@ import pytest
 from scipy import stats
 
 from antidote_learn.bench import tables
-from antidote_learn.bench.cells import run_cell
-from antidote_learn.bench.comparison import draw_comparison, kinds_with_rates
+from antidote_learn.bench.comparison_figure import draw_comparison, kinds_with_rates
 from antidote_learn.bench.grid import known_records, local_engine, run_grid
 from antidote_learn.bench.layout import Cell, make_cells
-from antidote_learn.cli.comparing import separated
+from antidote_learn.bench.records import run_cell
+from antidote_learn.cli.compare_command import split_list
 from tests.commands import Command, antidote
 
 QUICK = ("--epochs", 1, "--subset", 200, "--model", "mlp:hidden=[16]")
@@ -32,7 +32,7 @@ class Told:
     def begin(self, known):
         self.known = list(known)
 
-    def ended(self, record):
+    def end_cell(self, record):
         self.records.append(record)
 
 
@@ -87,7 +87,7 @@ def test_a_cell_that_fails_is_a_record_and_is_not_run_again(tmp_path):
     told = Told()
     run_grid(grid, tmp_path, local_engine(1), told)
     assert told.records == []
-    comparison = tables.compared(grid, known_records(grid, tmp_path))
+    comparison = tables.compare_records(grid, known_records(grid, tmp_path))
     assert comparison.missing[0]["error"] == record["error"]
     assert "1 of them failed; the first: ce, none, seed 0" in tables.missing_line(comparison)
 
@@ -107,10 +107,10 @@ def test_a_cell_that_fails_for_a_passing_reason_is_tried_again(tmp_path, error, 
 
     grid = cells(methods=["ce"], noises=["none"], seeds=[0])
     with monkeypatch.context() as broken:
-        broken.setattr("antidote_learn.bench.cells.train", fail)
+        broken.setattr("antidote_learn.bench.records.train", fail)
         (record,) = run_grid(grid, tmp_path, local_engine(1), Told())
     assert record["error"].startswith(type(error).__name__)
-    assert tables.compared(grid, [record]).missing[0]["error"] == record["error"]
+    assert tables.compare_records(grid, [record]).missing[0]["error"] == record["error"]
     assert known_records(grid, tmp_path) == []
     (again,) = run_grid(grid, tmp_path, local_engine(1), Told())
     assert again["last"] > 50
@@ -200,7 +200,7 @@ def made_up(values):
                 records.append({**record, "error": number})
             elif number is not None:
                 records.append({**record, "last": number, "best": number + 1, "seconds": 2.0, "against": "clean"})
-    return tables.compared(grid, records)
+    return tables.compare_records(grid, records)
 
 
 EXAMPLE = {
@@ -301,10 +301,10 @@ def test_the_figure_has_a_panel_for_each_kind_with_rates():
 
 
 def test_commas_separate_and_brackets_protect():
-    assert separated("ce, gce:q=0.5,antidote:divergence=[alpha:1.5],") == [
+    assert split_list("ce, gce:q=0.5,antidote:divergence=[alpha:1.5],") == [
         "ce", "gce:q=0.5", "antidote:divergence=[alpha:1.5]",
     ]  # fmt: skip
-    assert separated("antidote:base_loss=[nce+rce],mlp:hidden=[1,2]") == [
+    assert split_list("antidote:base_loss=[nce+rce],mlp:hidden=[1,2]") == [
         "antidote:base_loss=[nce+rce]", "mlp:hidden=[1,2]",
     ]  # fmt: skip
 

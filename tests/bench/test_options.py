@@ -8,8 +8,8 @@ import pytest
 
 from antidote_learn.bench.layout import Cell
 from antidote_learn.cli import app
-from antidote_learn.cli.comparing import cell_options
-from antidote_learn.cli.options import Training
+from antidote_learn.cli.compare_command import cell_options
+from antidote_learn.cli.options import TrainingOptions
 from tests.commands import antidote
 
 NOT_OF_A_GRID = {
@@ -41,10 +41,10 @@ def test_compare_has_every_option_of_train():
 @pytest.mark.parametrize(
     ("cell", "training", "name"),
     [
-        (("digits", "gce:q=0.5", "symmetric:0.4", 1), Training(epochs=2), "28efbe37100d12d1"),
+        (("digits", "gce:q=0.5", "symmetric:0.4", 1), TrainingOptions(epochs=2), "28efbe37100d12d1"),
         (
             ("table.csv", "ce", "none", 0),
-            Training(
+            TrainingOptions(
                 label="kind", text=["a", "b"], text_features="embeddings", lr=0.05, augment=False,
                 data_root=Path("official"), strict=True,
             ),
@@ -60,7 +60,11 @@ def test_cells_are_named_as_in_grids_made_before(cell, training, name):
 def test_what_changes_no_number_changes_no_name():
     plain, busy, exact = (
         Cell("digits", "ce", "none", 0, cell_options(training)).name
-        for training in (Training(), Training(workers=4, download=True), Training(precision="bf16"))
+        for training in (
+            TrainingOptions(),
+            TrainingOptions(workers=4, download=True),
+            TrainingOptions(precision="bf16"),
+        )
     )
     assert plain == busy
     assert plain != exact

@@ -132,9 +132,9 @@ def test_the_kappa_of_the_run_is_used():
 
 def test_the_rate_is_told_or_else_estimated_or_else_realised():
     wrong = [True, False, False, False]
-    assert plots.rate_of(finished([1.0] * 4, wrong)) == NOISE_RATE
-    assert plots.rate_of(finished([1.0] * 4, wrong, method="antidote:noise_rate=auto", estimated=0.1)) == 0.1
-    assert plots.rate_of(finished([1.0] * 4, wrong, method="ce")) == 0.25
+    assert plots.run_rate(finished([1.0] * 4, wrong)) == NOISE_RATE
+    assert plots.run_rate(finished([1.0] * 4, wrong, method="antidote:noise_rate=auto", estimated=0.1)) == 0.1
+    assert plots.run_rate(finished([1.0] * 4, wrong, method="ce")) == 0.25
 
 
 def test_a_run_without_a_wrong_label_says_nothing_of_them():

@@ -18,7 +18,7 @@ import torch
 from antidote_learn import audit, load, train
 from antidote_learn.bench.grid import local_engine, run_grid
 from antidote_learn.bench.layout import make_cells
-from antidote_learn.bench.tables import compared
+from antidote_learn.bench.tables import compare_records
 from antidote_learn.training import loop
 from antidote_learn.training.checkpoint import SEAL, read_tensors, write_json, write_sealed, write_tensors
 from antidote_learn.training.engine import RunFailed
@@ -51,7 +51,7 @@ class Stopping(Silent):
 class Deaf:
     def begin(self, known: Any) -> None: ...
 
-    def ended(self, record: Any) -> None: ...
+    def end_cell(self, record: Any) -> None: ...
 
 
 def read_run(folder: Path) -> None:
@@ -76,7 +76,7 @@ def train_on_audit(folder: Path) -> None:
 def resume_grid(folder: Path) -> None:
     options = {key: value for key, value in SETTINGS.items() if key != "noise"}
     cells = make_cells("iris", methods=["ce"], noises=["none", "pair:0.2"], seeds=[0], options=options)
-    compared(cells, run_grid(cells, folder, local_engine(1), Deaf()))
+    compare_records(cells, run_grid(cells, folder, local_engine(1), Deaf()))
 
 
 ACTIONS: dict[str, tuple[Callable[[Path], None], ...]] = {

@@ -13,7 +13,7 @@ from torch.optim import SGD, AdamW, Optimizer
 from antidote_learn import AntidoteLoss, DatasetAntidoteLoss
 from antidote_learn._types import Batch
 from antidote_learn.core.losses.likelihood import cross_entropy
-from antidote_learn.methods.base import Context, Method, Scores
+from antidote_learn.methods.base import Context, EpochPlan, Hooks, Method, Stage
 from antidote_learn.methods.one_network import OneNetwork
 from antidote_learn.nn.mean import MeanLoss
 from antidote_learn.training.checkpoint import optimizer_tensors, restore_optimizer
@@ -52,31 +52,30 @@ def sgd(net: nn.Module) -> Optimizer:
 class Plain:
     """The context of one process without an engine; keeps the gradient of the last step."""
 
-    optimizer: Any = sgd
+    own: Any = sgd
     processes: int = 1
     classes: int = CLASSES
     samples: int = 40
     progress: float = 1.0
+    device: str = "cpu"
     gradients: list[Tensor] = field(default_factory=list)
 
-    def network(self) -> tuple[nn.Module, Optimizer]:
-        net = network()
-        return net, self.optimizer(net)
+    def network(self, role: str = "net") -> nn.Module:
+        return network()
 
-    def own_optimizer(self, parameters, *, lr):
-        return AdamW(parameters, lr=lr)
+    def optimizer(self, of: Any, *, lr: float | None = None) -> Optimizer:
+        return self.own(of) if lr is None else AdamW(of, lr=lr)
 
-    def plain(self, net: nn.Module) -> nn.Module:
-        return net
+    def keep(self, name: str, thing: Any) -> None:
+        assert name == "method"
 
-    def update(self, net: nn.Module, optimizer: Optimizer, loss: Tensor) -> None:
-        optimizer.zero_grad()
+    def update(self, loss: Tensor, *optimizers: Optimizer) -> None:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
         loss.backward()
-        self.gradients = [parameter.grad.clone() for parameter in net.parameters()]
-        optimizer.step()
-
-    def score(self, net: nn.Module) -> Scores:
-        raise AssertionError("one network on one objective needs no scores")
+        self.gradients = [parameter.grad.clone() for parameter in optimizers[0].param_groups[0]["params"]]
+        for optimizer in optimizers:
+            optimizer.step()
 
 
 def built(name: str, ctx: Plain) -> OneNetwork:
@@ -85,19 +84,19 @@ def built(name: str, ctx: Plain) -> OneNetwork:
     return method
 
 
-def stepped(method: OneNetwork, ctx: Context, batches: list[Batch], epoch: int = 0) -> list[float]:
-    assert method.begin_epoch(epoch, ctx).index is None
+def stepped(method: OneNetwork, ctx: Context, batches: list[Batch]) -> list[float]:
     return [method.step(batch, ctx).loss.item() for batch in batches]
 
 
 def weights(method: OneNetwork) -> dict[str, Tensor]:
-    return method.parts["net"][0].state_dict()
+    return method.net.state_dict()
 
 
 def test_it_keeps_to_the_protocol_of_methods():
     method: Method = built("ce", Plain())
-    assert list(method.parts) == ["net"]
-    assert method.state_dict() == {}
+    assert Hooks(method).stages(5) == (Stage("training", 5),)
+    assert Hooks(method).begin_epoch(0, Plain()).streams == EpochPlan().streams
+    assert len(method.optimizers) == 1
 
 
 def test_the_gradient_of_cross_entropy_is_torchs():
@@ -180,7 +179,6 @@ def test_kl_steps_are_those_of_a_softmax_over_losses():
 def test_figures_are_those_of_the_solution(name):
     ctx = Plain()
     method = built(name, ctx)
-    method.begin_epoch(0, ctx)
     stats = method.step(BATCHES[0], ctx)
     assert not stats.loss.requires_grad
     solved = method.objective.last
@@ -220,29 +218,17 @@ def test_saved_after_two_steps_and_continued_is_uninterrupted(name, optimizer):
     whole, stopped, resumed = (built(name, ctx) for _ in range(3))
     expected = stepped(whole, ctx, BATCHES)
     first = stepped(stopped, ctx, BATCHES[:2])
-    state = copy.deepcopy((weights(stopped), *optimizer_tensors(stopped.optimizer, ""), stopped.state_dict()))
+    state = copy.deepcopy(
+        (weights(stopped), *optimizer_tensors(stopped.optimizers[0], ""), stopped.objective.state_dict())
+    )
     stepped(stopped, ctx, BATCHES)  # goes its own way, and must not matter
 
     resumed.net.load_state_dict(state[0])
-    restore_optimizer(resumed.optimizer, state[1], state[2], "")
-    resumed.load_state_dict(state[3])
+    restore_optimizer(resumed.optimizers[0], state[1], state[2], "")
+    resumed.objective.load_state_dict(state[3])
     assert first + stepped(resumed, ctx, BATCHES[2:]) == expected
     for key, value in weights(whole).items():
         assert torch.equal(weights(resumed)[key], value), key
-
-
-def test_predictions_use_running_statistics_change_nothing_and_training_goes_on():
-    ctx = Plain()
-    method = built("ce", ctx)
-    stepped(method, ctx, BATCHES[:2])
-    before = copy.deepcopy(weights(method))
-    logits = method.predict(BATCHES[2].inputs)
-    assert not logits.requires_grad
-    singly = torch.cat([method.predict(row[None]) for row in BATCHES[2].inputs])
-    torch.testing.assert_close(logits, singly)
-    assert all(torch.equal(weights(method)[key], value) for key, value in before.items())
-    method.begin_epoch(1, ctx)
-    assert method.net.training
 
 
 @pytest.mark.parametrize("name", ["ce", "rate", "dataset"])

@@ -1,1 +1,1 @@
-"""Which labels are wrong, and how many."""
+"""An audit finds which labels of a data set are wrong, and how many."""

@@ -1,4 +1,4 @@
-"""`apply_decisions`: a data set as the review of its audit corrects it, with a log of every change."""
+"""`apply_decisions` writes a data set with the labels that its reviewers chose, and logs every change."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from antidote_learn.auditing.contents import content_hash
 from antidote_learn.auditing.decisions import data_hash, read_decisions
 from antidote_learn.auditing.disk import place_file, sync_file
 from antidote_learn.auditing.editing import EDITORS, review_of_file
+from antidote_learn.auditing.image_moves import copy_images, file_changes, plan_moves, review_of_folder
 from antidote_learn.auditing.in_place import OTHER_DATA, apply_in_place
-from antidote_learn.auditing.journals import settle, working_room
+from antidote_learn.auditing.journals import settle_leftovers, working_room
 from antidote_learn.auditing.logs import LOG, SUFFIX, Applied, log_of, log_text, outcome, read_log
-from antidote_learn.auditing.moving import copy_images, file_changes, planned, review_of_folder
 
 ACCEPTED = "a .csv, .tsv, .parquet or .npz file, or a folder of images by class"
 CORRECTED = "-corrected"
@@ -38,12 +38,12 @@ def apply_decisions(
     change nothing. `undo_decisions` takes back what was done in place.
 
     Args:
-        decisions: What the review page exports, a file or a table.
+        decisions: The file that the review page exports, or its table.
         data: The file or folder that was audited.
         label: The label column of a table.
-        out: Where the corrected data set goes, of the same kind; by default beside the data, with ``-corrected`` in
-            its name. Neither it nor its log may exist.
-        in_place: Change the data themselves. The decisions must say of which data they are (``data_hash``).
+        out: The path of the corrected data set, of the same kind; by default it lies beside the data, with
+            ``-corrected`` in its name. Neither it nor its log may exist.
+        in_place: Change the data themselves. The decisions must name their data by digest (``data_hash``).
 
     Raises:
         FileNotFoundError: A file is missing.
@@ -59,9 +59,9 @@ def apply_decisions(
         ('data-corrected.csv', 'x,label\n1,dog\n2,dog\n')
     """
     given, source = read_decisions(decisions), Path(data).expanduser()
-    settle(log_of(source.resolve()))
+    settle_leftovers(log_of(source.resolve()))
     if in_place:
-        source = source.resolve()  # a link stays one
+        source = source.resolve()  # a link to the data stays a link
     suffix = _suffix(source, label)
     if in_place:
         if out is not None:
@@ -70,14 +70,14 @@ def apply_decisions(
     wanted = data_hash(given)
     if wanted is not None and content_hash(source) != wanted:
         raise ValueError(f"{source.name}: {OTHER_DATA}, or take out the column to compare rows and labels alone")
-    target = Path(out).expanduser() if out is not None else _beside(source, suffix)
+    target = Path(out).expanduser() if out is not None else _default_target(source, suffix)
     apply = _write_file if suffix else _write_folder
     return apply(given, source, suffix, label, target)
 
 
 def _write_file(given: pd.DataFrame, source: Path, suffix: str, label: str | None, target: Path) -> Applied:
     log = target.with_name(f"{target.name}{SUFFIX}")
-    settle(log)
+    settle_leftovers(log)
     if not target.name.lower().endswith(suffix):
         raise ValueError(f"{source.name} is written as a file that ends in {suffix}; received `out={target}`")
     _check_free(target)
@@ -95,23 +95,23 @@ def _write_file(given: pd.DataFrame, source: Path, suffix: str, label: str | Non
 
 
 def _write_folder(given: pd.DataFrame, source: Path, suffix: str, label: str | None, target: Path) -> Applied:
-    settle(target)
+    settle_leftovers(target)
     if target.is_symlink() or not target.is_dir() or any(target.iterdir()):
         _check_free(target)
     if target.resolve().is_relative_to(source.resolve()):
         raise ValueError(f"{target} lies in the data itself: choose another `out`")
     images, found = review_of_folder(given, source)
-    moves = planned(images, found.changes, in_place=False)
+    moves = plan_moves(images, found.changes, in_place=False)
     target.parent.mkdir(parents=True, exist_ok=True)
     with working_room(target) as room:
         copy_images(images, moves, source, room.path / "copy")
         (room.path / "copy" / LOG).write_bytes(log_text(file_changes(found.changes, moves)))
-        os.replace(room.path / "copy", target)  # over an empty folder at most
+        os.replace(room.path / "copy", target)  # the target is absent or an empty folder
     return outcome(found, target, target / LOG)
 
 
 def _suffix(source: Path, label: str | None) -> str:
-    """How the name of a file ends; empty for a folder."""
+    """Returns the ending of a file's name, or "" for a folder."""
     ends = [""] if source.is_dir() else [suffix for suffix in EDITORS if source.name.lower().endswith(suffix)]
     if not ends:
         raise ValueError(f"decisions can be applied to {ACCEPTED}; received {str(source)!r}")
@@ -120,20 +120,20 @@ def _suffix(source: Path, label: str | None) -> str:
     return ends[0]
 
 
-def _beside(source: Path, suffix: str) -> Path:
-    """Where the corrected data set goes by default."""
+def _default_target(source: Path, suffix: str) -> Path:
+    """Returns the path beside the data that the corrected data set gets by default."""
     stem = source.name[: len(source.name) - len(suffix)] or source.resolve().name
     return source.with_name(f"{stem}{CORRECTED}{source.name[len(stem) :]}")
 
 
 def _check_free(path: Path) -> None:
-    """ValueError where something is already, be it a link that leads nowhere."""
+    """Raises a ValueError if the path exists, even as a broken link."""
     if os.path.lexists(path):
         raise ValueError(f"{path} exists already: choose another `out`")
 
 
 def _is_begun(log: Path, lines: bytes) -> bool:
-    """Whether a killed process has written this very log; ValueError for another one, which is not written over."""
+    """Tells whether a killed process has written this very log; any other log is a ValueError."""
     if not os.path.lexists(log):
         return False
     if read_log(log) != lines:

@@ -1,4 +1,4 @@
-"""`audit`: which labels of a data set are wrong, start to end; resumable like a run."""
+"""`audit` finds the wrong labels of a data set from start to end, and can be resumed like a run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from antidote_learn._types import Arrays
+from antidote_learn.auditing.audit_job import AuditJob, AuditSpec, run_audit
+from antidote_learn.auditing.audit_request import AuditRequest, check_audit
+from antidote_learn.auditing.audit_result import Audit, cut_again, read_audit, write_issues
 from antidote_learn.auditing.contents import hash_if_stored
+from antidote_learn.auditing.cross_training import EPOCHS
 from antidote_learn.auditing.embeddings import ROOM, Embeddable, Pictures, Texts
-from antidote_learn.auditing.evidence import EPOCHS
-from antidote_learn.auditing.features import described, text_columns, width_of, with_audit_features
-from antidote_learn.auditing.job import AuditSpec, Job, work
-from antidote_learn.auditing.requests import AuditRequest, check_audit
-from antidote_learn.auditing.results import Audit, cut_again, read_audit, write_issues
+from antidote_learn.auditing.features import features_text, text_columns, width_of, with_audit_features
 from antidote_learn.data.encoders import IMAGES, Encoder, missing_encoder, select_encoder
 from antidote_learn.data.labels import as_numpy
 from antidote_learn.data.load import open_data
@@ -34,11 +34,11 @@ from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.protocols import chosen_protocol
 from antidote_learn.training.specs import shared
 
-BATCHES = 7  # in an epoch, where the batch stays between the next two
-SMALLEST_BATCH, LARGEST_BATCH = 16, 128
-FEWEST_ROWS = 20
-MOST_CHARACTERS = 500_000  # of text that is embedded without being asked: about a minute of two cores
-WORKERS = 2  # threads that decode image files
+BATCHES = 7  # batches in an epoch, as far as the limits of the batch size allow: few rows need steps enough, too
+SMALLEST_BATCH, LARGEST_BATCH = 16, 128  # limits of the batch size; the largest is the usual one of a run
+FEWEST_ROWS = 20  # the fewest rows that are audited: each half then trains on ten
+MOST_CHARACTERS = 500_000  # the most text that is embedded unasked: about a minute on two cores
+WORKERS = 2  # threads that decode image files, as many as `train` has by default
 
 
 def audit(
@@ -64,37 +64,37 @@ def audit(
     strict: bool = False,
     reporter: Reporter | None = None,
 ) -> Audit:
-    """Which labels are wrong, and how many: small networks and neighbours judge every row.
+    """Finds which labels are wrong, and how many: small networks and neighbours judge every row.
 
     Nothing about the noise need be known. Five short trainings (two for the noise rate, two on halves that judge each
     other, one on all rows) and the 20 nearest rows say what class each row has; how classes are mistaken for one
     another is learned from the surest rows.
 
     Args:
-        X: Inputs (a table, numbers, images), with ``y``; or without it what `train` takes: a built-in name, a file, a
-            folder of images, `Arrays`. Of data with a test part the training part is audited.
+        X: The inputs (a table, numbers, images) that ``y`` belongs to. Without ``y``, any data that `train` takes: a
+            built-in name, a file, a folder of images, `Arrays`. A test part is not audited.
         y: (N,) labels.
         label: The label column of a table in a file.
         text: Columns of a table that hold text.
         image: The column of a table that holds paths of image files.
-        encoder: What embeds images or text before they are judged: "efficientnet-lite0" (extra ``vision``),
+        encoder: The network that embeds images or text before they are judged: "efficientnet-lite0" (extra ``vision``),
             "all-minilm-l6-v2" (extra ``text``), "none" (networks read pixels, and TF-IDF in 100 directions), or "auto":
             the one that suits the data where it is installed. Then images below 16 pixels, and those for which a
             ``model`` is given, are read as they are, and more than 500 000 characters of text as TF-IDF.
         noise: Noise to add first, to see how well errors are found: "symmetric:0.2".
-        noise_seed: Of that noise; ``seed`` by default.
+        noise_seed: The seed of that noise; ``seed`` by default.
         subset: Audit so many rows, the first ones of a seeded permutation.
         model: The network: a name, "package.module:factory", or a module; by the kind of the inputs if not given.
-        epochs: Of each of the three robust trainings.
+        epochs: The epochs of each of the three robust trainings.
         max_flagged: Flag at most so many rows.
         fdr: Flag as many rows as possible while no larger share of them is expected to be right.
-        seed: Of weights, halves and order.
+        seed: The seed of weights, halves and order.
         out: A folder for the results; without one nothing is kept on disk.
         resume: Continue what is in the folder; a finished audit is read, and flagged anew.
-        data_root: Where official files lie.
-        download: Whether to fetch those that are missing.
+        data_root: The folder of official files.
+        download: Whether to fetch official files that are missing.
         strict: Whether unreadable images are an error.
-        reporter: Who is told of the progress.
+        reporter: The listener to the progress.
 
     Raises:
         ValueError: Bad arguments or data; nothing was written.
@@ -140,7 +140,7 @@ def audit(
     rows = len(given.labels)
     if rows < FEWEST_ROWS:
         raise ValueError(f"an audit needs at least {FEWEST_ROWS} rows to learn from; received {rows}")
-    places = _places(arrays, given)
+    places = _input_places(arrays, given)
     embeddable = _embeddable(encoder, reader, arrays, given, places)
     advice = _advice(encoder, embeddable, arrays, given)
     if advice:
@@ -169,12 +169,12 @@ def audit(
         seed=seed,
         **shared(protocol, AuditSpec, but=("model", "batch_size")),
     )
-    job = Job(
+    job = AuditJob(
         spec=spec,
         given=given,
         data=data,
         embeddable=embeddable,
-        names=tuple(map(int, data.classes)) if _are_integers(y) else data.classes,
+        names=tuple(map(int, data.classes)) if _has_integers(y) else data.classes,
         inputs=take_inputs(arrays.inputs, places),
         settings=Settings(model=network, workers=WORKERS, **shared(spec, Settings, but=("model",))),
         about={
@@ -183,7 +183,7 @@ def audit(
             "content_hash": hash_if_stored(X),
             "noise": noise,
             "encoder": None if used is None else used.name,
-            "features": described(given, used),
+            "features": features_text(given, used),
             "advice": advice,
             "notes": list(given.notes),
             "out": None if out is None else str(Path(out).absolute()),
@@ -192,13 +192,13 @@ def audit(
         reporter=reporter,
     )
     if out is not None:
-        return _carried_out(job, Path(out).absolute(), resume=resume)
+        return _run_in_folder(job, Path(out).absolute(), resume=resume)
     with tempfile.TemporaryDirectory() as folder:
-        return _carried_out(job, Path(folder) / "audit", resume=False)
+        return _run_in_folder(job, Path(folder) / "audit", resume=False)
 
 
-def _carried_out(job: Job, folder: Path, *, resume: bool) -> Audit:
-    """The audit in its folder, which is locked as long."""
+def _run_in_folder(job: AuditJob, folder: Path, *, resume: bool) -> Audit:
+    """Carries out the audit in its folder, which stays locked until the end."""
     with claim_folder(folder, job.spec), gently():
         rooms = ("checkpoint",) if job.embeddable is None else ("checkpoint", ROOM)
         if is_finished(folder, job.spec, job.reporter, resume=resume, rooms=rooms):
@@ -206,7 +206,7 @@ def _carried_out(job: Job, folder: Path, *, resume: bool) -> Audit:
             write_issues(folder, done)
             return done
         try:
-            return Engine().launch(work, job, folder)  # type: ignore[no-any-return]
+            return Engine().launch(run_audit, job, folder)  # type: ignore[no-any-return]
         finally:
             job.reporter.close()
 
@@ -214,7 +214,7 @@ def _carried_out(job: Job, folder: Path, *, resume: bool) -> Audit:
 def _embeddable(
     choice: str, encoder: Encoder | None, arrays: Arrays, given: Prepared, places: NDArray[np.int64]
 ) -> Embeddable | None:
-    """What the encoder reads; None where nothing is to be embedded."""
+    """Returns the images or texts that the encoder reads; None if nothing is to be embedded."""
     if encoder is None:
         return None
     if not isinstance(arrays.inputs, pd.DataFrame):
@@ -227,7 +227,7 @@ def _embeddable(
 
 
 def _advice(choice: str, embeddable: Embeddable | None, arrays: Arrays, given: Prepared) -> str:
-    """How an encoder could serve that does not, as nobody named it: it is not installed, or there is much text."""
+    """Returns advice on an encoder that "auto" left out: it is not installed, or there is much text."""
     if choice != "auto":
         return ""
     if isinstance(embeddable, Texts) and embeddable.characters > MOST_CHARACTERS:
@@ -241,14 +241,14 @@ def _advice(choice: str, embeddable: Embeddable | None, arrays: Arrays, given: P
     return ""
 
 
-def _places(arrays: Arrays, prepared: Prepared) -> NDArray[np.int64]:
-    """(N,) where the rows stand among the inputs."""
+def _input_places(arrays: Arrays, prepared: Prepared) -> NDArray[np.int64]:
+    """Returns the positions (N,) of the rows among the inputs."""
     if arrays.positions is None:
         return prepared.index
     order = np.argsort(arrays.positions)
     return order[np.searchsorted(arrays.positions, prepared.index, sorter=order)]
 
 
-def _are_integers(y: Any) -> bool:
-    """Whether the user's labels are whole numbers, to be given back as such."""
+def _has_integers(y: Any) -> bool:
+    """Tells whether the user's labels are whole numbers, which results then show as numbers."""
     return y is not None and np.asarray(as_numpy(y)).dtype.kind in "iu"

@@ -1,4 +1,4 @@
-"""The digest of data on disk, by which decisions know what they are about."""
+"""Digests of data on disk, which tie decisions to the data they are about."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from antidote_learn.training.checkpoint import digest
 
 
 def content_hash(path: Path) -> str:
-    """SHA-256 of a file's bytes, or of the names and bytes of a folder's training images."""
+    """Returns the SHA-256 of a file's bytes, or of the names and bytes of a folder's training images."""
     if path.is_dir():
         return folder_hash(image_hashes(path)[1])
     if not path.is_file():
@@ -23,20 +23,20 @@ def content_hash(path: Path) -> str:
 
 
 def hash_if_stored(data: Any) -> str | None:
-    """The `content_hash` of data that the user named; None for built-in names and arrays, which are no files."""
+    """Returns the `content_hash` of data in a file or folder; None for built-in names and arrays."""
     if not isinstance(data, (str, Path)) or str(data) in DATA:
         return None
     return content_hash(Path(data).expanduser())
 
 
 def image_hashes(folder: Path) -> tuple[Path, dict[str, str]]:
-    """Where the class folders lie, and by the name of each image file there its digest, empty if it has no bytes."""
+    """Returns the folder of the class folders, and the digest of each image file by name ("" if it is unreadable)."""
     root, names = image_names(folder)
     return root, {name: _bytes_hash(root / name) for name in names}
 
 
 def folder_hash(hashes: Mapping[str, str]) -> str:
-    """SHA-256 over names and digests, whatever their order."""
+    """Returns one SHA-256 over names and digests, whatever their order."""
     total = hashlib.sha256()
     for name, content in sorted((os.fsencode(name), content) for name, content in hashes.items()):
         total.update(hashlib.sha256(name).digest() + content.encode() + b"\n")

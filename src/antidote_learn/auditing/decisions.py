@@ -1,4 +1,4 @@
-"""What people decided on the review page, read back and checked against the data."""
+"""Decisions from the review page, read back and matched with the data."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from antidote_learn.data.labels import short_list
 
 COLUMNS = ("index", "given_label", "decision", "new_label")
-HASH, FILE = "data_hash", "file"  # further columns: of which data, and of which image file a decision is
+HASH, FILE = "data_hash", "file"  # optional columns: the digest of the data, the image file of a row
 ACCEPTED = ("accept", "keep", "relabel", "drop")
-NUMBER = re.compile("[0-9]{1,18}")  # of a row: digits of ASCII alone, and no more than an integer holds
+NUMBER = re.compile("[0-9]{1,18}")  # the number of a row: ASCII digits, and no more than 64 bits hold
 
 
 @dataclass(frozen=True)
 class Change:
-    """A row whose label changes; the new one is None for a row that is dropped."""
+    """A row whose label changes; the new label is None if the row is dropped."""
 
     index: int
     given_label: str
@@ -32,14 +32,14 @@ class Change:
 
 @dataclass(frozen=True)
 class Decisions:
-    """What is to change, in the order of the rows, and how many rows stay as they are."""
+    """The changes in the order of the rows, and the number of rows that stay as they are."""
 
     changes: tuple[Change, ...]
     kept: int
 
 
 def read_decisions(source: str | Path | pd.DataFrame) -> pd.DataFrame:
-    """The decisions as text, from a file or a table; ValueError where they are none."""
+    """Reads decisions as text from a file or a table; anything else is a ValueError."""
     if isinstance(source, pd.DataFrame):
         frame, name = source.fillna("").astype(str), "the decisions"
     else:
@@ -58,7 +58,7 @@ def read_decisions(source: str | Path | pd.DataFrame) -> pd.DataFrame:
 
 
 def data_hash(decisions: pd.DataFrame) -> str | None:
-    """Of the data that were decided on; None where the decisions do not say it, ValueError where they say several."""
+    """Returns the digest of the data that were decided on; None without one, ValueError for several."""
     found = sorted({*decisions[HASH]}) if HASH in decisions else []
     if found in ([], [""]):
         return None
@@ -71,29 +71,29 @@ def data_hash(decisions: pd.DataFrame) -> str | None:
 
 
 def decisions_hash(decisions: pd.DataFrame) -> str:
-    """SHA-256 of what was decided."""
+    """Returns the SHA-256 of the columns that say what was decided."""
     cells = decisions[[*COLUMNS]].to_csv(index=False, lineterminator="\n")
     return hashlib.sha256(cells.encode(errors="surrogatepass")).hexdigest()
 
 
-def checked(
+def match_decisions(
     decisions: pd.DataFrame,
     labels: Sequence[Any] | NDArray[np.object_],
     classes: Sequence[str],
     files: Sequence[str] = (),
 ) -> Decisions:
-    """The decisions, where all of them fit the data.
+    """Matches every decision with its row of the data.
 
     Args:
-        decisions: From `read_decisions`.
-        labels: (N,) the names of the given labels.
-        classes: Names that a label may have.
-        files: (N,) the names of image files; none for other data.
+        decisions: The table from `read_decisions`.
+        labels: (N,) names of the given labels.
+        classes: The names that a label may have.
+        files: (N,) names of the image files; empty for other data.
 
     Raises:
-        ValueError: For decisions on other data, rows that there are not or that come twice, unknown words and classes.
+        ValueError: A decision is on other data, on a missing row, on a row that comes twice, or has an unknown word.
     """
-    rows = _rows(decisions["index"], len(labels))
+    rows = _row_numbers(decisions["index"], len(labels))
     _check_given(rows, decisions["given_label"], labels)
     if FILE in decisions and files:
         _check_files(rows, decisions[FILE], files)
@@ -102,7 +102,7 @@ def checked(
         if word not in ACCEPTED:
             raise ValueError(f"the decision on row {row} is {word!r}; accepted: {', '.join(ACCEPTED)}")
         given = str(labels[row])
-        new = None if word == "drop" else given if word == "keep" else _class(row, cell, known)
+        new = None if word == "drop" else given if word == "keep" else _new_class(row, cell, known)
         if new == given:
             kept += 1
         else:
@@ -110,7 +110,7 @@ def checked(
     return Decisions(tuple(sorted(changes, key=lambda change: change.index)), kept)
 
 
-def _rows(index: pd.Series[str], count: int) -> list[int]:
+def _row_numbers(index: pd.Series[str], count: int) -> list[int]:
     bad = [text for text in index if not NUMBER.fullmatch(text)]
     if bad:
         raise ValueError(f"the index must hold whole numbers, positions of rows counted from 0; received {bad[0]!r}")
@@ -147,7 +147,7 @@ def _check_files(rows: list[int], cells: pd.Series[str], files: Sequence[str]) -
             )
 
 
-def _class(row: int, cell: str, known: frozenset[str]) -> str:
+def _new_class(row: int, cell: str, known: frozenset[str]) -> str:
     found = [name for name in _readings(cell) if name in known]
     if not found:
         raise ValueError(
@@ -157,5 +157,5 @@ def _class(row: int, cell: str, known: frozenset[str]) -> str:
 
 
 def _readings(cell: str) -> tuple[str, ...]:
-    """What a cell may stand for: the page puts an apostrophe before what a spreadsheet would execute."""
+    """Returns the texts that a cell may stand for: the page puts an apostrophe before a formula."""
     return (cell[1:], cell) if cell.startswith("'") else (cell,)

@@ -1,4 +1,4 @@
-"""Files and folders handled with care: locked, renamed but never over others, kept by the disk."""
+"""Files and folders handled with care: locked, moved but never over others, synced to the disk."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 
 from antidote_learn.training.checkpoint import FolderInUse
 
-ATTEMPTS = 100  # to lock a folder that others remove when they have done with it
+ATTEMPTS = 100  # tries to lock a folder that other processes may remove meanwhile: far more than there are others
 
 
 @contextlib.contextmanager
 def lock_room(room: Path) -> Iterator[None]:
-    """An OS lock on the room, which a kill does not leave behind; the room is made where there is none."""
+    """Holds an OS lock on the room, which ends with the process; makes the room if it is missing."""
     for _ in range(ATTEMPTS):
         with contextlib.suppress(FileExistsError):
             room.mkdir(mode=0o700)
         if room.is_symlink() or not room.is_dir():
             raise ValueError(f"{room} is in the way, which is no folder: remove it")
-        if os.name == "nt":  # a folder cannot be locked there
+        if os.name == "nt":  # Windows cannot lock a folder
             yield
             return
         try:
@@ -50,7 +50,7 @@ def _lock_handle(handle: int, room: Path) -> None:
 
 
 def clear_room(room: Path) -> None:
-    """Removes all that is in it."""
+    """Removes everything in the room."""
     for path in room.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -59,7 +59,7 @@ def clear_room(room: Path) -> None:
 
 
 def move_file(old: Path, new: Path) -> None:
-    """A move that may have been made already, in whole or in part."""
+    """Moves a file, also if a killed process has made a part of the move."""
     if not os.path.lexists(new):
         new.parent.mkdir(parents=True, exist_ok=True)
         place_file(old, new)
@@ -70,12 +70,12 @@ def move_file(old: Path, new: Path) -> None:
 
 
 def place_file(old: Path, new: Path) -> None:
-    """Renames a file, never over another one, whenever that appears."""
+    """Renames a file, but never over another one, even if that appears in the same moment."""
     try:
         os.link(old, new, follow_symlinks=False)
     except (FileExistsError, FileNotFoundError):
         raise
-    except (OSError, NotImplementedError):  # a file system without links
+    except (OSError, NotImplementedError):  # the file system has no links
         if os.path.lexists(new):
             raise FileExistsError(f"{new} exists already: nothing is written over it") from None
         os.rename(old, new)
@@ -84,14 +84,14 @@ def place_file(old: Path, new: Path) -> None:
 
 
 def remove_empty(base: Path, folders: Iterable[str]) -> None:
-    """Removes those of the folders below ``base`` that hold nothing."""
+    """Removes the empty ones among the folders below ``base``."""
     for name in sorted(folders, key=len, reverse=True):
         with contextlib.suppress(OSError):
             (base / name).rmdir()
 
 
 def sync_folders(folders: Iterable[Path]) -> None:
-    """Has the disk keep the names in these folders."""
+    """Writes the folders' lists of names through to the disk."""
     for folder in folders if os.name != "nt" else ():
         if folder.is_dir():
             handle = os.open(folder, os.O_RDONLY)
@@ -102,6 +102,6 @@ def sync_folders(folders: Iterable[Path]) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Has the disk keep a file's bytes."""
+    """Writes a file's bytes through to the disk."""
     with open(path, "rb+") as file:
         os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""Files with other labels and fewer rows, and otherwise as they were."""
+"""Editors write a data file with other labels and fewer rows, and keep the rest of it as it was."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from antidote_learn.auditing.decisions import Change, Decisions, checked
+from antidote_learn.auditing.decisions import Change, Decisions, match_decisions
 from antidote_learn.data.labels import label_words, names_of, sort_class_names
 from antidote_learn.data.safety import SEPARATORS
 from antidote_learn.data.tabular import all_arrays, label_columns, name_in_errors, read_frame, read_npz
@@ -22,24 +22,24 @@ class Editor(Protocol):
     """A file that can be written anew.
 
     Attributes:
-        words: (N,) the names of its labels.
-        spelled: By the name of a class, how the file itself writes it.
+        words: (N,) names of its labels.
+        spelled: The file's own spelling of each class, by the name of the class.
     """
 
     words: NDArray[np.object_]
     spelled: dict[str, Any]
 
     def write(self, path: Path, changes: Sequence[Change]) -> None:
-        """Writes it with the changes."""
+        """Writes the file with the changes."""
         ...
 
     def cells(self, row: int) -> list[str]:
-        """A row as text, for people to read in the log; none of arrays."""
+        """Returns the cells of a row as text, for the log; arrays have none."""
         ...
 
 
 class TableFile:
-    """A .csv or .tsv file, or one of these that is compressed; every other cell is kept as it is written.
+    """A .csv or .tsv file, compressed or not; cells that do not change stay as they are written.
 
     Args:
         path: The file.
@@ -47,19 +47,19 @@ class TableFile:
     """
 
     def __init__(self, path: Path, label: str | None) -> None:
-        frame, columns = _labelled(path, label)
+        frame, columns = _read_with_labels(path, label)
         ending = next(end for end in SEPARATORS if path.name.lower().endswith(end))
-        packed = {"method": "gzip", "mtime": 0} if "gz" in ending else None  # the same bytes at any time
+        packed = {"method": "gzip", "mtime": 0} if "gz" in ending else None  # no time: equal tables are equal bytes
         self._form: dict[str, Any] = {"sep": SEPARATORS[ending], "compression": packed}
         rows = pd.read_csv(
             path, dtype="str", na_filter=False, index_col=False, header=None, skipinitialspace=True, **self._form
         )
         self._header, self._cells = rows.iloc[:1], rows.iloc[1:].reset_index(drop=True)
         self._at = list(frame.columns).index(columns[0])
-        self.words, self.spelled = _names(frame[columns[0]]), dict[str, Any]()
+        self.words, self.spelled = _label_names(frame[columns[0]]), dict[str, Any]()
         for name in columns:
             at = list(frame.columns).index(name)
-            _spell(self.spelled, _names(frame[name]), self._cells[at].tolist())
+            _note_spelling(self.spelled, _label_names(frame[name]), self._cells[at].tolist())
 
     def write(self, path: Path, changes: Sequence[Change]) -> None:
         """See `Editor.write`."""
@@ -67,7 +67,7 @@ class TableFile:
         for change in changes:
             if change.new_label is not None:
                 cells.iat[change.index, self._at] = self.spelled[change.new_label]
-        kept = cells[_kept(changes, len(cells))]
+        kept = cells[_remaining_rows(changes, len(cells))]
         pd.concat([self._header, kept]).to_csv(path, index=False, header=False, **self._form)
 
     def cells(self, row: int) -> list[str]:
@@ -76,7 +76,7 @@ class TableFile:
 
 
 class ParquetFile:
-    """A .parquet file; its schema stays, and what other programs wrote beside it.
+    """A .parquet file; it keeps its schema and the metadata of other programs.
 
     Args:
         path: The file.
@@ -84,11 +84,11 @@ class ParquetFile:
     """
 
     def __init__(self, path: Path, label: str | None) -> None:
-        frame, columns = _labelled(path, label)
+        frame, columns = _read_with_labels(path, label)
         self._table, self._target = parquet.read_table(path), columns[0]
-        self.words, self.spelled = _names(frame[columns[0]]), dict[str, Any]()
+        self.words, self.spelled = _label_names(frame[columns[0]]), dict[str, Any]()
         for name in columns:
-            _spell(self.spelled, _names(frame[name]), self._table[name].to_pylist())
+            _note_spelling(self.spelled, _label_names(frame[name]), self._table[name].to_pylist())
 
     def write(self, path: Path, changes: Sequence[Change]) -> None:
         """See `Editor.write`."""
@@ -99,7 +99,7 @@ class ParquetFile:
                 values[change.index] = self.spelled[change.new_label]
         field = self._table.schema.field(at)
         table = self._table.set_column(at, field, pa.array(values, type=field.type))
-        parquet.write_table(table.filter(pa.array(_kept(changes, len(values)))), path)
+        parquet.write_table(table.filter(pa.array(_remaining_rows(changes, len(values)))), path)
 
     def cells(self, row: int) -> list[str]:
         """See `Editor.cells`."""
@@ -107,21 +107,21 @@ class ParquetFile:
 
 
 class ArraysFile:
-    """A .npz file; rows are dropped from every array that has as many, but for those of the test part.
+    """A .npz file; a dropped row leaves every array of as many rows, except the arrays of the test part.
 
     Args:
         path: The file.
-        label: Not used.
+        label: Not used, as the labels of a .npz file are its ``y``.
     """
 
     def __init__(self, path: Path, label: str | None) -> None:
-        read_npz(path)  # says what is wrong with it
+        read_npz(path)  # raises an error that says what is wrong with the file
         self._arrays = all_arrays(path)
         self.words, self.spelled = label_words(self._arrays["y"], "y", len(self._arrays["y"])), dict[str, Any]()
         for name in ("y", "clean_labels"):
             if name in self._arrays:
                 values = self._arrays[name]
-                _spell(self.spelled, label_words(values, name, len(values)), values)
+                _note_spelling(self.spelled, label_words(values, name, len(values)), values)
 
     def write(self, path: Path, changes: Sequence[Change]) -> None:
         """See `Editor.write`."""
@@ -131,7 +131,7 @@ class ArraysFile:
             values = np.array(list(new.values()))
             labels = labels.astype(np.result_type(labels, values))
             labels[list(new)] = values
-        kept, rows = _kept(changes, len(labels)), len(labels)
+        kept, rows = _remaining_rows(changes, len(labels)), len(labels)
         written = {
             name: array[kept] if array.ndim and len(array) == rows and name not in ("X_test", "y_test") else array
             for name, array in {**self._arrays, "y": labels}.items()
@@ -152,32 +152,32 @@ EDITORS: dict[str, Callable[[Path, str | None], Editor]] = {
 
 
 def review_of_file(given: pd.DataFrame, source: Path, suffix: str, label: str | None) -> tuple[Editor, Decisions]:
-    """The file, and what is to change in it; ValueError where the decisions do not fit."""
+    """Opens the file and matches the decisions with it; decisions that do not fit are a ValueError."""
     edited = EDITORS[suffix](source, label)
     with name_in_errors(source):
-        return edited, checked(given, edited.words, sort_class_names({*edited.spelled}))
+        return edited, match_decisions(given, edited.words, sort_class_names({*edited.spelled}))
 
 
-def _labelled(path: Path, label: str | None) -> tuple[pd.DataFrame, list[str]]:
-    """The table as an audit reads it, and its columns of labels: of the given ones and, if there are some, the true."""
+def _read_with_labels(path: Path, label: str | None) -> tuple[pd.DataFrame, list[str]]:
+    """Reads the table as an audit does, and the names of its columns of given and, if it has them, clean labels."""
     frame = read_frame(path)
     with name_in_errors(path):
         return frame, [name for name in label_columns(frame, label, None) if name is not None]
 
 
-def _names(values: pd.Series[Any]) -> NDArray[np.object_]:
-    """The names of labels; a row of an image that cannot be read may lack one."""
+def _label_names(values: pd.Series[Any]) -> NDArray[np.object_]:
+    """Returns the labels' names; the row of an unreadable image may lack one."""
     return names_of(values.infer_objects()).to_numpy(dtype=object)
 
 
-def _spell(spelled: dict[str, Any], words: NDArray[np.object_], values: Sequence[Any] | NDArray[Any]) -> None:
-    """Notes how each class is written where it comes first."""
+def _note_spelling(spelled: dict[str, Any], words: NDArray[np.object_], values: Sequence[Any] | NDArray[Any]) -> None:
+    """Notes the spelling that each class has in its first row."""
     for word, value in zip(words, values, strict=True):
         if isinstance(word, str):
             spelled.setdefault(word, value)
 
 
-def _kept(changes: Sequence[Change], rows: int) -> NDArray[np.bool_]:
+def _remaining_rows(changes: Sequence[Change], rows: int) -> NDArray[np.bool_]:
     kept = np.ones(rows, dtype=bool)
     kept[[change.index for change in changes if change.new_label is None]] = False
     return kept

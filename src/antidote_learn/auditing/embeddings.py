@@ -1,4 +1,4 @@
-"""Embeddings of all images or texts: made once, kept in the audit's folder, found by audits of the same inputs."""
+"""Embeddings of images or texts: an audit keeps them in its folder, for itself and for audits beside it."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from antidote_learn.data.safety import check_regular
 from antidote_learn.data.sentences import embed_texts
 from antidote_learn.training.checkpoint import read_tensors, write_tensors
 
-ROOM = "embeddings"
-KEPT = 4096  # images or texts in a file
-WINDOW = 1000  # characters, about as many as the encoder of text reads
-WORKERS = 2  # threads that decode image files
-OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+ROOM = "embeddings"  # the folder of the files, in the audit's folder, and the name of the array in a file
+KEPT = 4096  # images or texts in a file: few files, and a kill loses little
+WINDOW = 1000  # characters of a text that count: about as many as the encoder reads
+WORKERS = 2  # threads that decode image files, as many as `train` has by default
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH  # permissions that let other users change a file
 
 Index = NDArray[np.int64]
 Numbers = NDArray[np.float32]
 
 
 class Embeddable(Protocol):
-    """Images or texts that an encoder reads, so many at a time."""
+    """Images or texts that an encoder reads in batches."""
 
     encoder: ClassVar[Encoder]
     batch: ClassVar[int]
@@ -43,28 +43,28 @@ class Embeddable(Protocol):
     def __len__(self) -> int: ...
 
     def digest(self) -> str:
-        """Of all that is embedded, whatever the labels."""
+        """Returns a digest of all inputs, whatever the labels."""
         ...
 
-    def embedded(self, batches: Sequence[Index]) -> Iterator[Numbers]:
-        """(B, D) of each batch of images or texts."""
+    def embed(self, batches: Sequence[Index]) -> Iterator[Numbers]:
+        """Yields the embeddings (B, D) of each batch of images or texts."""
         ...
 
     def of_rows(self, embeddings: Numbers) -> Numbers:
-        """(N, W) of the N rows, from those of all images or texts."""
+        """Returns the embeddings (N, W) of the rows, given those of all images or texts."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Images; files are taken for the same where name, size and time of change are."""
+    """Images of a data set; two files count as the same if name, size and time of change agree."""
 
     rows: SampleRows
     encoder: ClassVar[Encoder] = IMAGES
     batch: ClassVar[int] = 32
 
     def __len__(self) -> int:
-        """How many images."""
+        """Returns the number of images."""
         return len(self.rows)
 
     def digest(self) -> str:
@@ -82,21 +82,21 @@ class Pictures:
                 found.update(str(images.shape).encode() + images.tobytes())
         return found.hexdigest()
 
-    def embedded(self, batches: Sequence[Index]) -> Iterator[Numbers]:
-        """See `Embeddable.embedded`."""
+    def embed(self, batches: Sequence[Index]) -> Iterator[Numbers]:
+        """See `Embeddable.embed`."""
         for images in read_ahead(self.rows, batches, workers=WORKERS):
             yield embed_images(images).numpy()
 
     def of_rows(self, embeddings: Numbers) -> Numbers:
-        """An image is a row."""
+        """Returns the embeddings as they are: each image is a row."""
         return embeddings
 
 
 class Texts:
-    """Columns of text, whose embeddings stand side by side; each different text is read once, the shortest first.
+    """Columns of text, with embeddings side by side; each different text is read once, the shortest first.
 
     Args:
-        columns: The N texts of each.
+        columns: The N texts of each column.
     """
 
     encoder: ClassVar[Encoder] = TEXT
@@ -108,20 +108,20 @@ class Texts:
         self.places = [np.array([place[text] for text in column]) for column in columns]
 
     def __len__(self) -> int:
-        """How many different texts."""
+        """Returns the number of different texts."""
         return len(self.distinct)
 
     @property
     def characters(self) -> int:
-        """How many are to be read: of a long text the first 1000."""
+        """The number of characters to read; a long text counts as 1000."""
         return sum(min(len(text), WINDOW) for text in self.distinct)
 
     def digest(self) -> str:
         """See `Embeddable.digest`."""
         return hashlib.sha256(json.dumps(self.distinct).encode()).hexdigest()
 
-    def embedded(self, batches: Sequence[Index]) -> Iterator[Numbers]:
-        """See `Embeddable.embedded`."""
+    def embed(self, batches: Sequence[Index]) -> Iterator[Numbers]:
+        """See `Embeddable.embed`."""
         for batch in batches:
             yield embed_texts([self.distinct[i] for i in batch])
 
@@ -131,17 +131,17 @@ class Texts:
 
 
 def all_embeddings(
-    inputs: Embeddable, folder: Path, told: Callable[[int, int], None], note: Callable[[str], None]
+    inputs: Embeddable, folder: Path, tell: Callable[[int, int], None], note: Callable[[str], None]
 ) -> Numbers:
-    """(N, W) of all rows.
+    """Returns the embeddings (N, W) of all rows.
 
-    What is made goes into files of 4096 images or texts each. What the folder, or one beside it, holds already is read.
+    Files of 4096 images or texts each keep them; files that the folder, or one beside it, holds already are read.
 
     Args:
         inputs: M images or texts.
-        folder: Of the audit, with its room for embeddings.
-        told: Called with (images or texts done, M).
-        note: Called with a sentence where a file is there that cannot be used.
+        folder: The folder of the audit, which has a folder for embeddings.
+        tell: Called with (images or texts done, M).
+        note: Called with a sentence about each file that cannot be used.
     """
     count = len(inputs)
     key = hashlib.sha256(f"{inputs.encoder.name} {inputs.digest()}".encode()).hexdigest()
@@ -150,26 +150,26 @@ def all_embeddings(
         name = f"{key[:16]}-{rows[0]}.safetensors"
         block = _find_block(folder, name, key, (len(rows), inputs.encoder.width), note)
         if block is None:
-            block = _made(inputs, rows, count, told)
+            block = _embed_rows(inputs, rows, count, tell)
             _write_block(folder / ROOM / name, key, block)
-        told(int(rows[-1]) + 1, count)
+        tell(int(rows[-1]) + 1, count)
         found.append(block)
     return inputs.of_rows(np.concatenate(found))
 
 
-def _made(inputs: Embeddable, rows: Index, count: int, told: Callable[[int, int], None]) -> Numbers:
+def _embed_rows(inputs: Embeddable, rows: Index, count: int, tell: Callable[[int, int], None]) -> Numbers:
     batches = [rows[start : start + inputs.batch] for start in range(0, len(rows), inputs.batch)]
     blocks = []
-    for batch, block in zip(batches, inputs.embedded(batches), strict=True):
+    for batch, block in zip(batches, inputs.embed(batches), strict=True):
         blocks.append(block)
-        told(int(batch[-1]) + 1, count)
+        tell(int(batch[-1]) + 1, count)
     return np.concatenate(blocks)
 
 
 def _find_block(
     folder: Path, name: str, key: str, shape: tuple[int, int], note: Callable[[str], None]
 ) -> Numbers | None:
-    """What this audit has kept, or one of this user's whose folder lies beside it; what is damaged is made again."""
+    """Returns a block from this audit's files or from another audit of this user's beside it; None if there is none."""
     own = folder / ROOM / name
     for path in (own, *sorted({*folder.parent.glob(f"*/{ROOM}/{name}")} - {own})):
         if not os.path.lexists(path):
@@ -185,7 +185,7 @@ def _find_block(
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether the file is this user's, and nobody else's to write, where the system knows users."""
+    """Tells whether the file is this user's and no other user may write it; systems without users say yes."""
     if not hasattr(os, "geteuid"):
         return True
     state = path.stat()
@@ -193,7 +193,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _read_block(path: Path, key: str, shape: tuple[int, int]) -> Numbers | None:
-    """The block, where the file is whole and its digest is the one of this content for this key."""
+    """Reads a block; None if the file is damaged, or of another key or shape."""
     try:
         check_regular(path)
         tensors, state = read_tensors(path)
@@ -208,11 +208,11 @@ def _read_block(path: Path, key: str, shape: tuple[int, int]) -> Numbers | None:
 
 def _write_block(path: Path, key: str, block: Numbers) -> None:
     write_tensors(path, {ROOM: torch.from_numpy(block)}, _block_state(key, block))
-    path.chmod(path.stat().st_mode & ~OTHERS_WRITE)  # else no audit beside this one would take it
+    path.chmod(path.stat().st_mode & ~OTHERS_WRITE)  # audits beside this one read no file that others may write
 
 
 def _block_state(key: str, block: Numbers) -> dict[str, str]:
-    """What a file says of its block: whose it is, and a digest of both."""
+    """Returns a file's state: the key of its block, and a digest of key and block."""
     content = hashlib.sha256(f"{key} {block.shape} ".encode())
     content.update(np.ascontiguousarray(block).data)
     return {"key": key, "sha256": content.hexdigest()}

@@ -1,4 +1,4 @@
-"""An audit's table as a file that other programs read."""
+"""Files of an audit's table for other programs: .csv, .parquet and .jsonl."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from antidote_learn.training.checkpoint import replacing
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
-    """A file of the kind that its suffix says, whole or not at all."""
+    """Writes a file of the kind that its suffix names, whole or not at all."""
     write = writer_for(path)
     with replacing(path) as temporary:
         write(table, temporary)
 
 
 def writer_for(path: Path) -> Callable[[pd.DataFrame, Path], None]:
-    """What writes such a file; ValueError where nothing does, or there is no place for it."""
+    """Returns the function that writes such a file; an unknown suffix or a missing folder is a ValueError."""
     check_name(path)
     if not path.parent.is_dir():
         raise ValueError(f"there is no folder {path.parent}: make it, or name another place")
@@ -30,8 +30,8 @@ def writer_for(path: Path) -> Callable[[pd.DataFrame, Path], None]:
     return WRITERS[path.suffix.lower()]
 
 
-def beside_the_data(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows in the order of the data, with the score under cleanlab Datalab's name, too."""
+def sort_as_data(table: pd.DataFrame) -> pd.DataFrame:
+    """Returns the rows in the order of the data, with the score also under cleanlab Datalab's name."""
     return table.sort_values("index", ignore_index=True).assign(label_score=lambda rows: rows["label_quality"])
 
 
@@ -44,7 +44,7 @@ def _write_parquet(table: pd.DataFrame, path: Path) -> None:
 
 
 def _write_lines(table: pd.DataFrame, path: Path) -> None:
-    """Every digit of a number, which pandas cuts after the 15th decimal place; what is missing is null."""
+    """Writes JSON lines with every digit of a number, which pandas would cut, and null for missing cells."""
     cells = table.astype(object).where(table.notna(), None)
     with path.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in cells.to_dict("records"))

@@ -1,4 +1,4 @@
-"""Decisions applied to the data themselves: once, whole or not at all, and in a way that can be undone."""
+"""`apply_in_place` changes the data themselves: once, whole or not at all, and so that it can be undone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from antidote_learn.auditing.contents import content_hash, folder_hash, image_ha
 from antidote_learn.auditing.decisions import HASH, Change, data_hash, decisions_hash
 from antidote_learn.auditing.disk import sync_file
 from antidote_learn.auditing.editing import Editor, review_of_file
-from antidote_learn.auditing.journals import Plan, carry_out, working_room
+from antidote_learn.auditing.image_moves import file_changes, is_dropped, plan_moves, review_of_folder
+from antidote_learn.auditing.journals import ChangePlan, carry_out_plan, working_room
 from antidote_learn.auditing.logs import (
     Application,
     Applied,
@@ -25,7 +26,6 @@ from antidote_learn.auditing.logs import (
     outcome,
     read_log,
 )
-from antidote_learn.auditing.moving import file_changes, is_dropped, planned, review_of_folder
 from antidote_learn.training.checkpoint import digest, write_bytes
 
 OTHER_DATA = (
@@ -35,19 +35,19 @@ OTHER_DATA = (
 
 
 def apply_in_place(given: pd.DataFrame, source: Path, suffix: str, label: str | None) -> Applied:
-    """Changes a file, or a folder where the suffix is empty; see `apply_decisions`."""
-    wanted, log = _required_hash(given), log_of(source)
+    """Changes a file, or a folder if the suffix is empty; see `apply_decisions`."""
+    wanted, log = _demand_hash(given), log_of(source)
     with working_room(log) as room:
         before = read_log(log)
         history, now = applications(before, log), content_hash(source)
         if now != wanted:
-            return _already_applied(given, source, history, now)
+            return _earlier_outcome(given, source, history, now)
         if suffix:
             return _change_file(room.path, given, source, suffix, label, before)
         return _change_folder(room.path, given, source, before)
 
 
-def _required_hash(given: pd.DataFrame) -> str:
+def _demand_hash(given: pd.DataFrame) -> str:
     found = data_hash(given)
     if found is None:
         raise ValueError(
@@ -57,8 +57,8 @@ def _required_hash(given: pd.DataFrame) -> str:
     return found
 
 
-def _already_applied(given: pd.DataFrame, source: Path, history: list[Application], now: str) -> Applied:
-    """What the same decisions did before, where nothing but later decisions has changed the data since."""
+def _earlier_outcome(given: pd.DataFrame, source: Path, history: list[Application], now: str) -> Applied:
+    """Returns what the same decisions did before; data that were changed otherwise since are a ValueError."""
     same = [one for one in history if one.decisions == decisions_hash(given) and one.data_hash == data_hash(given)]
     if not same or history[-1].new_data_hash != now:
         undo = f", or undo what was applied since by its log, {log_of(source)}" if history else ""
@@ -78,16 +78,16 @@ def _change_file(
     shutil.copymode(source, room / "data")
     sync_file(room / "data")
     old_hash, new_hash = str(data_hash(given)), digest(room / "data")
-    backup = f".{source.name}.{old_hash[:16]}.backup"  # hidden, so that nobody reads it as data
+    backup = f".{source.name}.{old_hash[:16]}.backup"  # a hidden file is not read as data
     moves = _back_up(source, room, backup, old_hash)
     changes = [_change_record(change, edited) for change in found.changes]
-    write_bytes(room / "log", before + _lines(given, done, new_hash, changes, backup=backup))
+    write_bytes(room / "log", before + _log_lines(given, done, new_hash, changes, backup=backup))
     replaced = ((f"{room.name}/data", source.name), (f"{room.name}/log", done.log.name))
-    carry_out(room, Plan("apply", moves, replaced, expected=old_hash))
+    carry_out_plan(room, ChangePlan("apply", moves, replaced, expected=old_hash))
     return done
 
 
-def _lines(
+def _log_lines(
     given: pd.DataFrame,
     done: Applied,
     new_hash: str,
@@ -96,7 +96,7 @@ def _lines(
     backup: str = "",
     folders: tuple[str, ...] = (),
 ) -> bytes:
-    """What the log will say of this application."""
+    """Returns the lines of the log about this application."""
     application = Application(
         data_hash=str(data_hash(given)),
         new_data_hash=new_hash,
@@ -112,13 +112,13 @@ def _lines(
 
 
 def _change_record(change: Change, edited: Editor) -> dict[str, Any]:
-    """A line of the log; of a row that is dropped it tells the cells, too."""
+    """Returns the log's record of a change; for a dropped row it holds the cells, too."""
     cells = edited.cells(change.index) if change.new_label is None else []
     return asdict(change) | ({"row": cells} if cells else {})
 
 
 def _back_up(source: Path, room: Path, name: str, content: str) -> tuple[tuple[str, str], ...]:
-    """Copies the file into the room, and says where the copy goes; one that is there already will do."""
+    """Copies the file into the room, and returns the move to its place; an equal backup there needs none."""
     there = source.with_name(name)
     if os.path.lexists(there):
         if there.is_symlink() or not there.is_file() or digest(there) != content:
@@ -136,7 +136,7 @@ def _change_folder(room: Path, given: pd.DataFrame, source: Path, before: bytes)
     done = outcome(found, source, log_of(source))
     if not found.changes:
         return done
-    moves = planned(images, found.changes, in_place=True)
+    moves = plan_moves(images, found.changes, in_place=True)
     root, hashes = image_hashes(source)
     if folder_hash(hashes) != data_hash(given):
         raise ValueError(f"{source.name} was changed by another program just now: nothing was written")
@@ -144,19 +144,19 @@ def _change_folder(room: Path, given: pd.DataFrame, source: Path, before: bytes)
     below = PurePosixPath(root.relative_to(source).as_posix())
     renames = tuple((str(below / old), str(below / name)) for old, name in new.items())
     folders = _new_folders(source, (name for _, name in renames))
-    new_hash, changes = folder_hash(_renamed_hashes(hashes, new)), file_changes(found.changes, moves)
-    write_bytes(room / "log", before + _lines(given, done, new_hash, changes, folders=folders))
-    carry_out(room, Plan("apply", renames, ((f"{room.name}/log", done.log.name),), folders=folders))
+    new_hash, changes = folder_hash(_hashes_after_moves(hashes, new)), file_changes(found.changes, moves)
+    write_bytes(room / "log", before + _log_lines(given, done, new_hash, changes, folders=folders))
+    carry_out_plan(room, ChangePlan("apply", renames, ((f"{room.name}/log", done.log.name),), folders=folders))
     return done
 
 
-def _renamed_hashes(hashes: dict[str, str], new: dict[str, str]) -> dict[str, str]:
-    """Digests by name, when files have new names; those that are dropped are no data any more."""
+def _hashes_after_moves(hashes: dict[str, str], new: dict[str, str]) -> dict[str, str]:
+    """Returns the digests by the files' new names; dropped files are no data any more."""
     names = {old: new.get(old, old) for old in hashes}
     return {name: hashes[old] for old, name in names.items() if not is_dropped(name)}
 
 
 def _new_folders(base: Path, names: Iterable[str]) -> tuple[str, ...]:
-    """Folders that there will be and are not yet."""
+    """Returns the folders that the new names need and that do not exist yet."""
     parents = {str(parent) for name in names for parent in PurePosixPath(name).parents}
     return tuple(sorted(name for name in parents if not (base / name).exists()))

@@ -1,8 +1,8 @@
-"""Changes of files that happen whole or not at all: a journal is written first, and finished after a kill.
+"""A journal makes changes of files happen whole or not at all: it is written first, and finished after a kill.
 
-All of it lies in a hidden folder beside the log, the room: the new files, the journal, and the lock. A room without a
-journal is what a killed process left before it changed anything: it is cleared. With a journal, the next command
-finishes what it says.
+A hidden folder beside the log, the room, holds the new files and the journal, and is locked. A room without a journal
+was left by a process that was killed before it changed anything: the next command clears it. A room with a journal was
+left in the middle of the changes: the next command finishes them.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from antidote_learn.auditing.disk import clear_room, lock_room, move_file, remove_empty, sync_folders
+from antidote_learn.auditing.image_moves import check_inside
 from antidote_learn.auditing.logs import SUFFIX
-from antidote_learn.auditing.moving import check_inside
 from antidote_learn.training.checkpoint import digest, read_json, write_sealed
 
-ROOM = ".applying"  # how the name of a room ends
-JOURNAL = "journal.json"
-FORMAT = 1  # of the journal
+ROOM = ".applying"  # the ending of a room's name
+JOURNAL = "journal.json"  # the journal's name in its room
+FORMAT = 1  # the version of the journal; others are refused
 HOLDING = {"format": int, "kind": str, "moves": list, "replaced": list, "expected": str, "folders": list}
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is to happen to files below a folder; names are relative to it.
+class ChangePlan:
+    """Changes to make to files below a folder; names are relative to it.
 
     Attributes:
         kind: "apply" or "undo".
-        moves: Files that get another name, which nothing has; they can be taken back.
-        replaced: Files that take the place of another one, the data before the log.
-        expected: SHA-256 of the data file that is replaced; empty for a folder of images.
-        folders: Those that only the corrected data have: "undo" removes them where they are empty.
+        moves: Pairs of old and new names; new names are free, so that moves can be taken back.
+        replaced: Pairs of a new file and the name it takes over, the data before the log.
+        expected: The SHA-256 of the data file before it is replaced; empty for a folder of images.
+        folders: The folders that only the corrected data have; "undo" removes them if they are empty.
     """
 
     kind: str
@@ -46,23 +46,23 @@ class Plan:
 
 @dataclass(frozen=True)
 class Room:
-    """A folder to prepare files in; ``finished`` is the kind of the journal that was found there, and carried out."""
+    """A folder to prepare files in; ``finished`` is the kind of the journal that was found and finished, or ""."""
 
     path: Path
     finished: str
 
 
 class Overtaken(OSError):
-    """The data file was changed by others before it could be replaced."""
+    """Another program changed the data file before it could be replaced."""
 
 
 def room_of(beside: Path) -> Path:
-    """Where the room for changes of a log, or of a folder that is to be made, lies."""
+    """Returns the path of the room that belongs to a log, or to a folder that is to be made."""
     return beside.with_name(f".{beside.name}{ROOM}")
 
 
-def settle(beside: Path) -> None:
-    """Finishes, or clears away, what a killed process left."""
+def settle_leftovers(beside: Path) -> None:
+    """Finishes or clears away the changes that a killed process left."""
     if os.path.lexists(room_of(beside)):
         with working_room(beside):
             pass
@@ -70,12 +70,12 @@ def settle(beside: Path) -> None:
 
 @contextlib.contextmanager
 def working_room(beside: Path) -> Iterator[Room]:
-    """A room for this process alone, empty, and gone afterwards unless it holds a journal that could not be finished.
+    """Gives this process an empty room of its own, and removes it afterwards unless its journal is unfinished.
 
     Raises:
         FolderInUse: Another process works there.
         ValueError: The journal that was found is damaged.
-        OSError: What the journal says cannot be finished.
+        OSError: The changes in the journal cannot be finished.
     """
     room = room_of(beside)
     with lock_room(room):
@@ -88,32 +88,32 @@ def working_room(beside: Path) -> Iterator[Room]:
                 shutil.rmtree(room, ignore_errors=True)
 
 
-def carry_out(room: Path, plan: Plan) -> None:
-    """Writes the journal, then does what it says; a move that fails is taken back with all before it."""
+def carry_out_plan(room: Path, plan: ChangePlan) -> None:
+    """Writes the journal, then makes its changes; if a move fails, all moves are taken back."""
     check_plan(room, plan)
     write_sealed(room / JOURNAL, {"format": FORMAT, **asdict(plan)})
     sync_folders([room, room.parent])
     try:
         _move_all(room.parent, plan)
     except OSError:
-        _take_back(room.parent, plan)
+        _take_back_moves(room.parent, plan)
         (room / JOURNAL).unlink()
         raise
     _replace_all(room, plan)
 
 
 def _finish_journal(room: Path) -> str:
-    """Goes on where a killed process stopped; the kind of the plan that was finished, if there was one."""
+    """Finishes the changes of a killed process, and returns their kind, or "" if there were none."""
     journal = room / JOURNAL
     if not os.path.lexists(journal):
         return ""
     plan = _read_plan(room)
     try:
-        if os.path.lexists(room.parent / plan.replaced[-1][0]):  # the log comes last: without it all is done
+        if os.path.lexists(room.parent / plan.replaced[-1][0]):  # the log moves last: if it is gone, all is done
             _move_all(room.parent, plan)
         _replace_all(room, plan)
     except Overtaken:
-        _take_back(room.parent, plan)
+        _take_back_moves(room.parent, plan)
         journal.unlink()
         return ""
     except OSError as error:
@@ -124,7 +124,7 @@ def _finish_journal(room: Path) -> str:
     return plan.kind
 
 
-def _move_all(base: Path, plan: Plan) -> None:
+def _move_all(base: Path, plan: ChangePlan) -> None:
     new, name = plan.replaced[0]
     if plan.expected and (digest(base / name) == plan.expected) != os.path.lexists(base / new):
         raise Overtaken(f"{base / name} was changed by another program: nothing is written over it")
@@ -132,7 +132,7 @@ def _move_all(base: Path, plan: Plan) -> None:
         move_file(base / old, base / moved_to)
 
 
-def _take_back(base: Path, plan: Plan) -> None:
+def _take_back_moves(base: Path, plan: ChangePlan) -> None:
     for old, new in reversed(plan.moves):
         if os.path.lexists(base / new) and not os.path.lexists(base / old):
             move_file(base / new, base / old)
@@ -142,8 +142,8 @@ def _take_back(base: Path, plan: Plan) -> None:
         remove_empty(base, plan.folders)
 
 
-def _replace_all(room: Path, plan: Plan) -> None:
-    """The end: new data and log take their places, and the journal goes."""
+def _replace_all(room: Path, plan: ChangePlan) -> None:
+    """Puts new data and log in their places, and removes the journal."""
     base = room.parent
     sync_folders({(base / name).parent for pair in plan.moves for name in pair})
     for new, name in plan.replaced:
@@ -155,8 +155,8 @@ def _replace_all(room: Path, plan: Plan) -> None:
     (room / JOURNAL).unlink()
 
 
-def check_plan(room: Path, plan: Plan) -> None:
-    """ValueError for a plan that would touch more than the data, their log and what belongs to them."""
+def check_plan(room: Path, plan: ChangePlan) -> None:
+    """Raises a ValueError for a plan that would touch other files than the data, their log and their backup."""
     log = room.name[1 : -len(ROOM)]
     data = log.removesuffix(SUFFIX)
     hidden = (f"{room.name}/", f".{data}.")
@@ -164,7 +164,7 @@ def check_plan(room: Path, plan: Plan) -> None:
     for name in (*names, *plan.folders):
         check_inside(room.parent, name, linked=True)
     parts = [new for new, _ in plan.replaced]
-    if log.endswith(SUFFIX):  # of a file: only what is made here is moved
+    if log.endswith(SUFFIX):  # the data are a file: only files from the room or backups may move
         parts += [name for pair in plan.moves for name in pair]
     last = plan.replaced[-1][1] if plan.replaced else None
     others = [name for _, name in plan.replaced if name not in (log, data)]
@@ -177,15 +177,15 @@ def check_plan(room: Path, plan: Plan) -> None:
         raise ValueError("it names files that are none of its business")
 
 
-def _read_plan(room: Path) -> Plan:
-    """The plan in a journal; ValueError, and nothing changed, where it is damaged."""
+def _read_plan(room: Path) -> ChangePlan:
+    """Reads the plan in a journal; a damaged one is a ValueError, and nothing is changed."""
     journal = room / JOURNAL
     try:
         content = read_json(journal, holding=HOLDING)
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}, known is {FORMAT}")
         moves, replaced = (tuple((str(a), str(b)) for a, b in content[name]) for name in ("moves", "replaced"))
-        plan = Plan(content["kind"], moves, replaced, content["expected"], tuple(map(str, content["folders"])))
+        plan = ChangePlan(content["kind"], moves, replaced, content["expected"], tuple(map(str, content["folders"])))
         check_plan(room, plan)
     except (ValueError, TypeError) as error:
         raise ValueError(

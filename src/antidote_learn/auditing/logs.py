@@ -1,6 +1,6 @@
-"""The log of changes: JSON lines, one for each change, and where data were changed in place one before them.
+"""The log of changes: JSON lines, one for each change; each application in place begins with a line of its own.
 
-That line says what the data were before and after, so that an application is recognised and can be undone.
+That line holds the digests of the data before and after, by which an application is recognised and undone.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 from antidote_learn.auditing.decisions import Decisions
 from antidote_learn.training.checkpoint import damage_told
 
-LOG = "changes.jsonl"  # in a folder
-SUFFIX = f".{LOG}"  # beside a file
-FORMAT = 1  # of the lines
+LOG = "changes.jsonl"  # the log's name in a folder
+SUFFIX = f".{LOG}"  # the ending of a log's name beside a file
+FORMAT = 1  # the version of the lines; others are refused
 APPLIED, UNDONE = "applied", "undone"
 
 
 @dataclass(frozen=True)
 class Applied:
-    """A review carried out.
+    """The outcome of `apply_decisions`.
 
     Attributes:
         out: The corrected data set.
@@ -32,9 +32,9 @@ class Applied:
             where the row was dropped), and of image files ``file`` and ``new_file``. In place they follow a line with
             the data's digests before and after, and tell the cells of a dropped ``row`` of a table; nothing is logged
             where nothing changes.
-        relabelled: How many labels were changed.
-        dropped: How many rows were left out.
-        kept: How many rows were looked at and stay as they are.
+        relabelled: The number of labels that were changed.
+        dropped: The number of rows that were left out.
+        kept: The number of rows that were looked at and stay as they are.
         already: Whether an earlier call had applied the same decisions in place.
     """
 
@@ -47,25 +47,25 @@ class Applied:
 
 
 def outcome(found: Decisions, out: Path, log: Path) -> Applied:
-    """What was done, in numbers."""
+    """Returns the outcome of decisions in numbers."""
     dropped = sum(change.new_label is None for change in found.changes)
     return Applied(out, log, len(found.changes) - dropped, dropped, found.kept)
 
 
 @dataclass(frozen=True)
 class Application:
-    """One application in place, as its log tells.
+    """One application in place, as its log tells it.
 
     Attributes:
-        data_hash: The data's digest before.
-        new_data_hash: The same afterwards.
-        decisions: Digest of the decisions.
+        data_hash: The digest of the data before.
+        new_data_hash: The digest of the data afterwards.
+        decisions: The digest of the decisions.
         relabelled: As in `Applied`.
         dropped: As in `Applied`.
         kept: As in `Applied`.
-        backup: Name of the copy of the file as it was; empty for a folder, whose files are only moved.
-        folders: Those that were made, relative to the data.
-        changes: The lines that follow.
+        backup: The name of a copy of the file as it was; empty for a folder, whose files are only moved.
+        folders: The folders that were made, relative to the data.
+        changes: The records of the changes.
     """
 
     data_hash: str
@@ -80,12 +80,12 @@ class Application:
 
 
 def log_of(data: Path) -> Path:
-    """Where the log of changes in place lies."""
+    """Returns the path of the log of changes in place."""
     return data / LOG if data.is_dir() else data.with_name(data.name + SUFFIX)
 
 
 def data_of(log: Path) -> Path:
-    """The data whose log it is; ValueError where the name says none."""
+    """Returns the path of the data that a log belongs to; a name that is no log's is a ValueError."""
     if log.name == LOG:
         return log.parent
     if not log.name.endswith(SUFFIX) or log.name == SUFFIX:
@@ -94,7 +94,7 @@ def data_of(log: Path) -> Path:
 
 
 def read_log(path: Path) -> bytes:
-    """Its bytes, none where there is no log; ValueError for a link, a pipe and whatever else is no plain file."""
+    """Reads the bytes of a log, b"" if it is missing; a link, a pipe or any other special file is a ValueError."""
     try:
         kind = os.lstat(path).st_mode
     except FileNotFoundError:
@@ -112,31 +112,31 @@ def _kind_name(mode: int) -> str:
 
 
 def log_text(records: Sequence[Mapping[str, Any]]) -> bytes:
-    """One line for each record."""
+    """Returns one line of JSON for each record."""
     return "".join(json.dumps(record) + "\n" for record in records).encode()
 
 
 def application_text(application: Application) -> bytes:
-    """The lines of an application."""
+    """Returns the lines of an application."""
     first = {"event": APPLIED, "format": FORMAT, **asdict(application), "changes": len(application.changes)}
     return log_text([first, *application.changes])
 
 
-def undone_text(application: Application) -> bytes:
-    """The line that says that an application, the latest one, was undone."""
+def undo_text(application: Application) -> bytes:
+    """Returns the line that marks the latest application as undone."""
     return log_text([{"event": UNDONE, "format": FORMAT, "data_hash": application.data_hash}])
 
 
 def applications(content: bytes, log: Path) -> list[Application]:
-    """Those in a log that were not undone, the latest last; ValueError where it is damaged.
+    """Returns the applications in a log that were not undone, the latest last; a damaged log is a ValueError.
 
-    Lines that no application claims are of logs of copies, which know no applications.
+    Lines that belong to no application come from logs of copies and are skipped.
     """
     with damage_told(log):
-        return _standing([json.loads(line) for line in content.decode().splitlines()])
+        return _standing_applications([json.loads(line) for line in content.decode().splitlines()])
 
 
-def _standing(records: Sequence[dict[str, Any]]) -> list[Application]:
+def _standing_applications(records: Sequence[dict[str, Any]]) -> list[Application]:
     found: list[Application] = []
     for at, record in enumerate(records):
         event = record.get("event")

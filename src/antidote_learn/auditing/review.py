@@ -1,4 +1,4 @@
-"""The review page: one HTML file with its data, to look at suspects and decide on them without a server."""
+"""The review page: one HTML file with its data, on which people decide on suspects without a server."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from antidote_learn._types import Inputs
-from antidote_learn.auditing.samples import shown
+from antidote_learn.auditing.page_samples import collect_samples
 from antidote_learn.training.checkpoint import write_bytes
 from antidote_learn.training.posterior import Posterior
 
-LISTED = 100_000  # suspects
-CHOICES = 9  # classes that have a key
-BINS = 40  # of the histogram
-SCRIPTS = ("store.js", "charts.js", "list.js", "main.js")  # in this order, one program
+LISTED = 100_000  # the most suspects on a page, which bounds its size
+CHOICES = 9  # the most classes offered for a row, one for each of the keys 1 to 9
+BINS = 40  # bins of the histogram of label quality
+SCRIPTS = ("store.js", "charts.js", "list.js", "main.js")  # the parts of the page's program, in their order
 
 Integers = NDArray[np.int64]
 
@@ -41,38 +41,38 @@ def write_review(
     """Writes the page, whole or not at all.
 
     Args:
-        path: Of the HTML file.
-        table: Of the audit, the worst rows first.
-        summary: Of the audit.
-        posterior: Of the audit, in the order of the data.
-        around: (N, m) the nearest rows, where they are known, in the order of the data.
-        inputs: The samples in the order of the data; None shows none of them.
+        path: The path of the HTML file.
+        table: The table of the audit, the worst rows first.
+        summary: The summary of the audit.
+        posterior: The posterior of the audit, in the order of the data.
+        around: (N, m) nearest rows in the order of the data; None if they are not known.
+        inputs: The samples in the order of the data; None shows no samples.
     """
     most = max(int(summary["flagged"]), int(summary["interval"][1]))
     listed = table.head(min(most, LISTED))
-    rows = _places(posterior.index, listed["index"].to_numpy(np.int64))
+    rows = _posterior_rows(posterior.index, listed["index"].to_numpy(np.int64))
     data = {
-        **_figures(table, summary, posterior),
+        **_head_figures(table, summary, posterior),
         **_suspects(listed, posterior, rows),
-        "nearest": [] if around is None else _nearest(posterior.labels[around[rows]]),
-        **vars(shown(inputs, rows.tolist())),
+        "nearest": [] if around is None else _neighbour_labels(posterior.labels[around[rows]]),
+        **vars(collect_samples(inputs, rows.tolist())),
     }
     write_bytes(path, page(f"Review of {summary['data']}", data))
 
 
 def page(title: str, data: dict[str, Any]) -> bytes:
-    """The HTML file. No script runs but its own, whatever the data hold: the policy names it by its digest."""
-    style = _part("page.css")
-    script = '"use strict";\n(() => {\n' + "\n".join(map(_part, SCRIPTS)) + "})();\n"
+    """Returns the HTML file; its policy names the page's own script by digest, so that no script in the data runs."""
+    style = _page_part("page.css")
+    script = '"use strict";\n(() => {\n' + "\n".join(map(_page_part, SCRIPTS)) + "})();\n"
     policy = f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {_digest(script)}"
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    filled = Template(_part("page.html")).substitute(
+    filled = Template(_page_part("page.html")).substitute(
         title=html.escape(title), policy=policy, style=style, script=script, data=text
     )
-    return filled.encode("utf-8", errors="backslashreplace")  # a lone surrogate, as JSON writes it
+    return filled.encode("utf-8", errors="backslashreplace")  # a lone surrogate becomes what JSON writes
 
 
-def _part(name: str) -> str:
+def _page_part(name: str) -> str:
     return (files("antidote_learn.auditing") / "page" / name).read_text(encoding="utf-8")
 
 
@@ -80,8 +80,8 @@ def _digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _figures(table: pd.DataFrame, summary: dict[str, Any], posterior: Posterior) -> dict[str, Any]:
-    """What the head of the page tells, and the histogram of all rows."""
+def _head_figures(table: pd.DataFrame, summary: dict[str, Any], posterior: Posterior) -> dict[str, Any]:
+    """Returns the figures in the head of the page, and the histogram of all rows."""
     quality = table["label_quality"].to_numpy(np.float64)
     flags = table["is_label_issue"].to_numpy(bool)
     bins = np.minimum((quality * BINS).astype(np.int64), BINS - 1)
@@ -99,14 +99,14 @@ def _figures(table: pd.DataFrame, summary: dict[str, Any], posterior: Posterior)
 
 
 def _storage_key(summary: dict[str, Any], posterior: Posterior) -> str:
-    """Under which a browser keeps decisions: the same for audits of the same rows, classes and file alone."""
+    """Returns the key under which a browser keeps decisions; audits of the same rows, classes and file share it."""
     about = [summary["data_hash"], summary.get("content_hash"), [str(name) for name in posterior.classes]]
     rows = np.sort(posterior.index).astype("<i8").tobytes()
     return hashlib.sha256(json.dumps(about).encode() + rows).hexdigest()
 
 
 def _suspects(listed: pd.DataFrame, posterior: Posterior, rows: Integers) -> dict[str, Any]:
-    """Columns; of the likeliest classes and their probabilities (in thousandths) `choices` numbers for each row."""
+    """Returns the suspects as columns, with `choices` likeliest classes and probabilities (in thousandths) a row."""
     beliefs = posterior.beliefs
     kept = min(CHOICES, beliefs.classes.shape[1])
     return {
@@ -120,13 +120,13 @@ def _suspects(listed: pd.DataFrame, posterior: Posterior, rows: Integers) -> dic
     }
 
 
-def _nearest(labels: Integers) -> list[list[int]]:
-    """The neighbours' labels (B, m) as class, number, class, number, ..., the most frequent first."""
+def _neighbour_labels(labels: Integers) -> list[list[int]]:
+    """Returns the neighbours' labels (B, m) as class, number, class, number, ..., the most frequent first."""
     return [[number for pair in Counter(row).most_common() for number in pair] for row in labels.tolist()]
 
 
-def _places(index: Integers, wanted: Integers) -> Integers:
-    """Where the wanted positions are in the index."""
+def _posterior_rows(index: Integers, wanted: Integers) -> Integers:
+    """Returns the rows of the posterior that have the wanted positions in the source."""
     order = np.argsort(index)
     places: Integers = order[np.searchsorted(index[order], wanted)]
     return places

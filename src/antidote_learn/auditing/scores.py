@@ -1,4 +1,4 @@
-"""From what networks and neighbours say of every row to how far its label can be trusted: pure functions, O(N)."""
+"""Scores say how far each label can be trusted, from predictions and neighbours: pure functions, O(N)."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from antidote_learn.auditing.neighbours import SMOOTHING, second_votes, votes
 from antidote_learn.auditing.transitions import Transition, estimate_transition
 from antidote_learn.core.beliefs import Beliefs, blocks
 
-FLOOR = 1e-4  # added to every probability that is pooled, and with more than so many classes
-MANY = 100  # in all no more than with these
-TINY = 1e-12  # of classes that a row does not keep
-POWERS = np.geomspace(1.0, 4.0, 9)  # by how much what is pooled can be too cautious
-ENOUGH = 2**24  # probabilities that are looked at to tell it
-SLACK = 1e-3  # of a log likelihood: less is no reason for a larger power
+FLOOR = 1e-4  # added to every probability before pooling, so that no source forbids a class
+MANY = 100  # the number of classes above which the sum of the added floors stays the same
+TINY = 1e-12  # the least probability of a class, whose logarithm is taken
+POWERS = np.geomspace(1.0, 4.0, 9)  # the grid of b: a pool can be too cautious, and powers below 1 were no better
+ENOUGH = 2**24  # the most probabilities that the choice of b looks at, which bounds its time
+SLACK = 1e-3  # a gain in log likelihood that is no reason for a larger power
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Told = Callable[[int, int], None]
-Source = Callable[[slice], Floats]  # (B, K) of some rows
+Tell = Callable[[int, int], None]
+Source = Callable[[slice], Floats]  # gives the probabilities (B, K) of some rows
 
 
 def _nobody(done: int, total: int) -> None:
-    """Nobody is told."""
+    """Reports to nobody."""
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
-    """What the audit believes.
+class LabelScores:
+    """The beliefs of an audit about its rows.
 
     Attributes:
-        posterior: R_i(k), the probability that row i belongs to class k, given all that was seen and its label.
-        log_odds: (N,), of R_i(y_i): the ranking, the lowest first.
-        transition: T.
+        posterior: R_i(k), the probability that row i belongs to class k, given its label and all evidence.
+        log_odds: (N,) log odds of R_i(y_i), which rank the rows: the lowest are the worst.
+        transition: T, how classes are mistaken for one another.
     """
 
     posterior: Beliefs
@@ -44,13 +44,13 @@ class Scores:
     transition: Transition
 
     @property
-    def predicted(self) -> Integers:
-        """(N,) the likeliest class of each row."""
+    def likeliest_class(self) -> Integers:
+        """The likeliest class (N,) of each row."""
         return self.posterior.classes[:, 0].astype(np.int64)
 
     @property
     def quality(self) -> Floats:
-        """(N,) R_i(y_i)."""
+        """The probability (N,) R_i(y_i) that each label is right."""
         quality: Floats = 1.0 / (1.0 + np.exp(-self.log_odds))
         return quality
 
@@ -63,58 +63,57 @@ def score(
     around: Integers | None = None,
     trained_on: Beliefs | None = None,
     trust: Floats | None = None,
-    told: Told = _nobody,
-) -> Scores:
-    """Pools what is said of every row, and corrects it for how classes are mistaken for one another.
+    tell: Tell = _nobody,
+) -> LabelScores:
+    """Pools the predictions for every row, and corrects them for how classes are mistaken for one another.
 
     P_i ∝ exp(mean of log(S_i + 1e-4)) over the sources S (1e-2 / K with K > 100 classes); R_i(k) ∝ P_i(k)^b T[k, y_i].
-    What is pooled is too cautious, the more so the fewer rows there are: b >= 1 makes the given labels likeliest. T and
-    b are judged by the sources that did not see a row's own label: those that did are surest of rows that are labelled
-    rightly. Neighbours, where they are given, are a source, and vote twice: with their labels, then with what is
-    believed of them.
+    The pool is too cautious, the more so the fewer rows there are: b >= 1 makes the given labels likeliest. Only the
+    sources that did not see a row's own label determine T and b, as the others are surest of rows that are labelled
+    rightly. Neighbours are a source, too, and vote twice: with their labels, then with the beliefs about them.
 
     Args:
-        labels: (N,) given.
-        count: K.
-        said: Sources: held-out predictions.
-        around: (N, m) the nearest rows.
+        labels: (N,) given labels.
+        count: K, the number of classes.
+        said: The sources that did not see the row: held-out predictions.
+        around: (N, m) nearest rows.
         trained_on: A source that saw the row's label: predictions in training.
-        trust: (N,) how far the neighbours' labels are believed at first; None goes by their own neighbours.
-        told: Called with (rows done, N) in each of the two or four passes over the rows.
+        trust: (N,) trust in the neighbours' labels in the first vote; None goes by their own neighbours.
+        tell: Called with (rows done, N) in each of the two or four passes over the rows.
     """
     held_out, seen = [source.dense for source in said], [] if trained_on is None else [trained_on.dense]
     if around is None:
-        return _posterior(labels, *_pooled(labels, count, held_out, seen, told), told)
-    weights = _agreement(labels, around, count) if trust is None else trust
+        return _score_pool(labels, *_pool_sources(labels, count, held_out, seen, tell), tell)
+    weights = _neighbour_agreement(labels, around, count) if trust is None else trust
     voted = [*held_out, lambda rows: votes(around[rows], labels, weights, count)]
-    first = _posterior(labels, *_pooled(labels, count, voted, seen, told), told).posterior
+    first = _score_pool(labels, *_pool_sources(labels, count, voted, seen, tell), tell).posterior
     voted = [*held_out, lambda rows: second_votes(around[rows], first)]
-    return _posterior(labels, *_pooled(labels, count, voted, seen, told), told)
+    return _score_pool(labels, *_pool_sources(labels, count, voted, seen, tell), tell)
 
 
-def _agreement(labels: Integers, around: Integers, count: int) -> Floats:
-    """(N,) the share of a row's label among its neighbours'."""
+def _neighbour_agreement(labels: Integers, around: Integers, count: int) -> Floats:
+    """Returns the share (N,) of neighbours that have the row's label."""
     same = (labels[around] == labels[:, None]).sum(axis=1)
     share: Floats = (same + SMOOTHING / count) / (around.shape[1] + SMOOTHING)
     return share
 
 
-def _pooled(
-    labels: Integers, count: int, held_out: Sequence[Source], seen: Sequence[Source], told: Told
+def _pool_sources(
+    labels: Integers, count: int, held_out: Sequence[Source], seen: Sequence[Source], tell: Tell
 ) -> tuple[Beliefs, Beliefs]:
-    """The geometric means of all sources, and of those that did not see a row's label."""
+    """Returns the geometric means of all sources, and of the sources that did not see a row's label."""
     pool, floor = Beliefs.blank(len(labels), count), FLOOR * min(1.0, MANY / count)
     judge = Beliefs.blank(len(labels), count) if seen else pool
     for rows in blocks(len(labels), count):
         logs = [np.log(source(rows) + floor) for source in (*held_out, *seen)]
-        pool.put(rows, _normalised(np.mean(logs, axis=0)), labels[rows])
+        pool.put(rows, _normalise_rows(np.mean(logs, axis=0)), labels[rows])
         if seen:
-            judge.put(rows, _normalised(np.mean(logs[: len(held_out)], axis=0)), labels[rows])
-        told(rows.stop, len(labels))
+            judge.put(rows, _normalise_rows(np.mean(logs[: len(held_out)], axis=0)), labels[rows])
+        tell(rows.stop, len(labels))
     return pool, judge
 
 
-def _posterior(labels: Integers, pool: Beliefs, judge: Beliefs, told: Told) -> Scores:
+def _score_pool(labels: Integers, pool: Beliefs, judge: Beliefs, tell: Tell) -> LabelScores:
     predicted, confidence = judge.classes[:, 0].astype(np.int64), judge.probs[:, 0].astype(np.float64)
     transition = estimate_transition(predicted, confidence, labels, pool.count)
     power = likeliest_power(labels, judge, transition)
@@ -122,26 +121,26 @@ def _posterior(labels: Integers, pool: Beliefs, judge: Beliefs, told: Told) -> S
     for rows in blocks(len(labels), pool.count):
         given = labels[rows]
         logs = power * _logs(pool, rows) + np.log(transition.towards(given))
-        posterior.put(rows, _normalised(logs), given)
+        posterior.put(rows, _normalise_rows(logs), given)
         log_odds[rows] = _log_odds(logs, given)
-        told(rows.stop, len(labels))
-    return Scores(posterior, log_odds, transition)
+        tell(rows.stop, len(labels))
+    return LabelScores(posterior, log_odds, transition)
 
 
 def likeliest_power(labels: Integers, pool: Beliefs, transition: Transition) -> float:
-    """The least b of a grid that maximises sum_i log sum_k Q_i(k) T[k, y_i], Q_i ∝ P_i^b, over all rows or many.
+    """Returns the least b of a grid that maximises sum_i log sum_k Q_i(k) T[k, y_i], Q_i ∝ P_i^b, over many rows.
 
     Args:
-        labels: (N,) given.
-        pool: P.
-        transition: T.
+        labels: (N,) given labels.
+        pool: P, the pooled predictions.
+        transition: T, how classes are mistaken for one another.
     """
     looked_at = np.random.default_rng(0).permutation(len(labels))[: max(1, ENOUGH // pool.count)]
     likelihoods = np.zeros(len(POWERS))
     for part in blocks(len(looked_at), pool.count):
         rows = looked_at[part]
         logs, towards = _logs(pool, rows), transition.towards(labels[rows])
-        likelihoods += [np.log((_normalised(b * logs) * towards).sum(axis=1)).sum() for b in POWERS]
+        likelihoods += [np.log((_normalise_rows(b * logs) * towards).sum(axis=1)).sum() for b in POWERS]
     return float(POWERS[np.argmax(likelihoods >= likelihoods.max() - SLACK)])
 
 
@@ -150,14 +149,14 @@ def _logs(pool: Beliefs, rows: Integers | slice) -> Floats:
     return logs
 
 
-def _normalised(logs: Floats) -> Floats:
+def _normalise_rows(logs: Floats) -> Floats:
     block = np.exp(logs - logs.max(axis=1, keepdims=True))
     normal: Floats = block / block.sum(axis=1, keepdims=True)
     return normal
 
 
 def _log_odds(logs: Floats, labels: Integers) -> Floats:
-    """(B,), of the given label against all others; digits are kept where it is nearly sure."""
+    """Returns the log odds (B,) of the given label against all others, with all digits near certainty."""
     own = np.take_along_axis(logs, labels[:, None], axis=1)[:, 0]
     others = logs.copy()
     np.put_along_axis(others, labels[:, None], -np.inf, axis=1)

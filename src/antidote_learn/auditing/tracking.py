@@ -1,4 +1,4 @@
-"""`Tracker`: the audit of somebody who has a training loop: it listens, and names wrong labels at the end."""
+"""`Tracker` listens to a user's own training loop, and names wrong labels at the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from antidote_learn._checks import check_whole
 from antidote_learn._types import Relaxed
-from antidote_learn.auditing.finding import MOST, issues_of, numbered_labels
+from antidote_learn.auditing.label_issues import MOST, issues_of, number_labels
 from antidote_learn.core.beliefs import MeanBeliefs
 from antidote_learn.data.labels import as_numpy
 
@@ -21,15 +21,15 @@ Integers = NDArray[np.int64]
 
 
 class Tracker:
-    """Keeps the mean of what a network says of each sample while it is trained, in O(N).
+    """Keeps the mean of a network's predictions for each sample in training, in O(N).
 
-    A robust training serves best: what it does not memorise it can name. Wrong labels of a run that memorises them are
-    seen as far as they were learned late.
+    A robust training serves best, as it does not memorise wrong labels. If a training does memorise them, they show as
+    far as they were learned late.
 
     Args:
         labels: (N,) given labels of the training set, integers 0 ... K - 1 or names, which stand for the columns of the
             logits in sorted order.
-        num_classes: K, where not every class has a sample.
+        num_classes: K, needed if some class has no sample.
 
     Example:
         >>> tracker = Tracker(["cat"] * 30 + ["dog"] * 30)
@@ -42,16 +42,16 @@ class Tracker:
     """
 
     def __init__(self, labels: Any, *, num_classes: int | None = None) -> None:
-        """Nothing has been said yet."""
+        """Starts without predictions."""
         count = None if num_classes is None else check_whole("num_classes", num_classes, 2, MOST)
-        self._labels, self._classes = numbered_labels(labels, count)
+        self._labels, self._classes = number_labels(labels, count)
         self._said = MeanBeliefs(self._labels, len(self._classes))
 
     def add(self, index: Any, said: Tensor | Relaxed) -> None:
-        """What was said of some samples.
+        """Adds predictions for some samples.
 
         Args:
-            index: (B,) their positions in the training set.
+            index: (B,) positions of the samples in the training set.
             said: (B, K) logits, before the step that learns from them; or ``loss.last`` of an `AntidoteLoss`, whose
                 weights say how far each label was believed (and nothing of other classes).
         """
@@ -80,7 +80,7 @@ class Tracker:
         return probs
 
     def _by_weights(self, rows: Integers, relaxed: Relaxed) -> NDArray[np.float64]:
-        """A label that is kept has a weight of 1 or more; what is lacking belongs to any other class."""
+        """Returns probabilities: the label's is its weight, at most 1, and the other classes share the rest."""
         believed = relaxed.weights.detach().double().clamp(0.0, 1.0).cpu().numpy()
         others = (1.0 - believed) / (len(self._classes) - 1)
         probs = np.repeat(others[:, None], len(self._classes), axis=1)
@@ -89,12 +89,12 @@ class Tracker:
         return probs
 
     def table(self, features: Any = None, *, max_flagged: int | None = None, fdr: float | None = None) -> pd.DataFrame:
-        """Every sample, the worst first, with the columns of `find_label_issues`.
+        """Returns every sample, the worst first, with the columns of `find_label_issues`.
 
         Args:
             features: (N, D) numbers, such as embeddings: rows that are near should belong together.
             max_flagged: Flag at most so many samples.
-            fdr: Flag as many as possible while no larger share of them is expected to be right.
+            fdr: Flag as many samples as possible while no larger share of them is expected to be right.
         """
         if not self._said.seen.any():
             raise ValueError("nothing was added yet: call add(index, logits) in every step")
@@ -102,9 +102,9 @@ class Tracker:
         return issues_of(self._labels, self._classes, said, features, max_flagged=max_flagged, fdr=fdr)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All that `load_state_dict` needs, for a checkpoint."""
+        """Returns the state for a checkpoint."""
         return {key: torch.from_numpy(array.copy()) for key, array in self._said.state().items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Puts `state_dict` back."""
+        """Puts the state of `state_dict` back."""
         self._said.restore({key: value.numpy() for key, value in state.items()})

@@ -1,4 +1,4 @@
-"""`undo_decisions`: data that were changed in place, as they were before."""
+"""`undo_decisions` restores data that decisions changed in place."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from antidote_learn.auditing.contents import content_hash, folder_hash, image_hashes
-from antidote_learn.auditing.journals import Plan, carry_out, working_room
-from antidote_learn.auditing.logs import Application, applications, data_of, read_log, undone_text
-from antidote_learn.auditing.moving import check_inside, is_dropped
+from antidote_learn.auditing.image_moves import check_inside, is_dropped
+from antidote_learn.auditing.journals import ChangePlan, carry_out_plan, working_room
+from antidote_learn.auditing.logs import Application, applications, data_of, read_log, undo_text
 from antidote_learn.training.checkpoint import digest, write_bytes
 
 
 @dataclass(frozen=True)
 class Undone:
-    """An application taken back.
+    """The outcome of `undo_decisions`.
 
     Attributes:
         data: The file or folder, as it was before.
-        log: Where that is noted, too.
-        relabelled: How many labels are again what they were.
-        dropped: How many rows are back.
+        log: The log, which notes the undoing, too.
+        relabelled: The number of labels that are again what they were.
+        dropped: The number of rows that are back.
         already: Whether there was nothing left to undo.
     """
 
@@ -33,16 +33,16 @@ class Undone:
 
 
 def undo_decisions(log: str | Path) -> Undone:
-    r"""Takes back the latest application of decisions in place, to the byte; called again, the one before.
+    r"""Takes back the latest application of decisions in place, to the byte; a second call takes back the one before.
 
     A call that was interrupted is finished by the next one.
 
     Args:
-        log: What `apply_decisions` wrote: ``FILE.changes.jsonl`` beside a file, ``changes.jsonl`` in a folder.
+        log: The log of `apply_decisions`: ``FILE.changes.jsonl`` beside a file, ``changes.jsonl`` in a folder.
 
     Raises:
         FileNotFoundError: There is no such log, or no data beside it.
-        ValueError: The data were changed since, or what was removed is not there any more; nothing was changed.
+        ValueError: The data were changed since, or dropped rows are lost; nothing was changed.
 
     Example:
         >>> import tempfile
@@ -73,23 +73,23 @@ def undo_decisions(log: str | Path) -> Undone:
         if content_hash(data) != latest.new_data_hash:
             raise ValueError(f"{data} was changed since the decisions were applied: nothing is undone, nothing changed")
         plan = _folder_plan(latest, data, room.path) if data.is_dir() else _file_plan(latest, data, room.path)
-        write_bytes(room.path / "log", before + undone_text(latest))
-        carry_out(room.path, plan)
+        write_bytes(room.path / "log", before + undo_text(latest))
+        carry_out_plan(room.path, plan)
     return Undone(data, path, latest.relabelled, latest.dropped)
 
 
-def _file_plan(latest: Application, data: Path, room: Path) -> Plan:
-    """The backup takes the place of the file."""
+def _file_plan(latest: Application, data: Path, room: Path) -> ChangePlan:
+    """Plans to put the backup in the place of the file."""
     check_inside(data.parent, latest.backup, linked=True)
     backup = data.with_name(latest.backup or "?")
     if backup.is_symlink() or not backup.is_file() or digest(backup) != latest.data_hash:
         raise ValueError(f"{backup}, the data as they were, is missing or was changed: nothing is undone")
     replaced = ((backup.name, data.name), (f"{room.name}/log", f"{data.name}.changes.jsonl"))
-    return Plan("undo", (), replaced, expected=latest.new_data_hash)
+    return ChangePlan("undo", (), replaced, expected=latest.new_data_hash)
 
 
-def _folder_plan(latest: Application, data: Path, room: Path) -> Plan:
-    """Every file goes back to where it was."""
+def _folder_plan(latest: Application, data: Path, room: Path) -> ChangePlan:
+    """Plans to move every file back to where it was."""
     root, hashes = image_hashes(data)
     back = {str(change.get("new_file")): str(change.get("file")) for change in latest.changes}
     for name in (*back, *back.values()):
@@ -100,4 +100,4 @@ def _folder_plan(latest: Application, data: Path, room: Path) -> Plan:
         raise ValueError(f"images that were moved or dropped in {data} are missing or changed: nothing is undone")
     below = PurePosixPath(root.relative_to(data).as_posix())
     moves = tuple((str(below / name), str(below / old)) for name, old in back.items())
-    return Plan("undo", moves, ((f"{room.name}/log", "changes.jsonl"),), folders=latest.folders)
+    return ChangePlan("undo", moves, ((f"{room.name}/log", "changes.jsonl"),), folders=latest.folders)

@@ -1,1 +1,1 @@
-"""What finished runs show: figures."""
+"""Benchmarks: grids of runs, their tables, and figures of runs and grids."""

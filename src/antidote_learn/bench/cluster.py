@@ -1,4 +1,4 @@
-"""A grid over a Ray cluster: the same cells, on as many machines as there are (extra ``ray``)."""
+"""Grids on a Ray cluster: the same cells on many machines (extra ``ray``)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 
 import torch
 
-from antidote_learn.bench.cells import run_cell
 from antidote_learn.bench.grid import Engine, Record, cores
 from antidote_learn.bench.layout import Cell
+from antidote_learn.bench.records import run_cell
 from antidote_learn.training.interrupts import Interrupted
 
 
 def ray_engine(jobs: int | None = None) -> Engine:
-    """An engine that hands every cell to a Ray cluster: the one that RAY_ADDRESS names, else one on this machine.
+    """Returns an engine that runs cells on the Ray cluster that RAY_ADDRESS names, else on one on this machine.
 
-    The grid's folder must be one that all machines see, as cells are continued from it; records come back to the
-    caller. A cell asks for as many cores as this machine's divided by ``jobs``, one without it.
+    All machines must see the grid's folder, as cells are continued from it; records come back to the caller. A cell
+    takes this machine's number of cores divided by ``jobs``, or one core without ``jobs``.
 
     Raises:
-        ValueError: If Ray is not installed.
+        ValueError: Ray is not installed.
     """
     try:
         import ray
@@ -35,7 +35,7 @@ def ray_engine(jobs: int | None = None) -> Engine:
         started = not ray.is_initialized()
         if started:
             ray.init(log_to_driver=False, include_dashboard=False, logging_level=logging.ERROR)
-        task = ray.remote(num_cpus=threads, max_retries=0)(_run)
+        task = ray.remote(num_cpus=threads, max_retries=0)(_run_remote_cell)
         waiting = [task.remote(cell, folder, threads) for cell in cells]
         try:
             while waiting:
@@ -50,6 +50,6 @@ def ray_engine(jobs: int | None = None) -> Engine:
     return run
 
 
-def _run(cell: Cell, folder: Path, threads: int) -> Record | None:
+def _run_remote_cell(cell: Cell, folder: Path, threads: int) -> Record | None:
     torch.set_num_threads(threads)
     return run_cell(cell, folder)

@@ -1,4 +1,4 @@
-"""Grids of runs: engines that make the cells that are missing."""
+"""Grids of runs, and the engine that runs their missing cells on this machine."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import torch
 
-from antidote_learn.bench.cells import check_cell, record_of, run_cell
 from antidote_learn.bench.layout import Cell
+from antidote_learn.bench.records import check_cell, record_of, run_cell
 from antidote_learn.training.checkpoint import locked
 from antidote_learn.training.engine import RunFailed
 from antidote_learn.training.interrupts import Interrupted
@@ -24,20 +24,20 @@ Record = dict[str, Any]
 
 
 class Listener(Protocol):
-    """Who is told how a grid goes on."""
+    """A listener to the progress of a grid."""
 
     def begin(self, known: Sequence[Record]) -> None:
-        """What is done already."""
+        """Hears the records of the cells that are done already."""
 
-    def ended(self, record: Record) -> None:
-        """A cell ended."""
+    def end_cell(self, record: Record) -> None:
+        """Hears the record of a cell that has ended."""
 
 
 def check_cells(cells: Sequence[Cell], folder: Path) -> None:
-    """Whether the data, the options and each noise will do, asked of a cell each that is still to be made.
+    """Checks data, options and noises, on one missing cell of each noise.
 
     Raises:
-        ValueError: They will not.
+        ValueError: A run of the grid could not begin.
         FileNotFoundError: There is no such data.
     """
     for noise in dict.fromkeys(cell.noise for cell in cells):
@@ -51,7 +51,7 @@ Engine = Callable[[Sequence[Cell], Path], Iterator["Record | None"]]
 
 
 def run_grid(cells: Sequence[Cell], folder: Path, engine: Engine, listener: Listener) -> list[Record]:
-    """Makes what is missing, and gives the records of all cells, those that failed for a passing reason last.
+    """Runs the missing cells, and returns the records of all; cells that failed for a passing reason come last.
 
     Raises:
         Interrupted: Ctrl-C; every cell that was running can be continued.
@@ -66,7 +66,7 @@ def run_grid(cells: Sequence[Cell], folder: Path, engine: Engine, listener: List
             if record is None:
                 stopped = True
                 continue
-            listener.ended(record)
+            listener.end_cell(record)
             if "error" in record:
                 failed.append(record)
         if stopped:
@@ -76,12 +76,12 @@ def run_grid(cells: Sequence[Cell], folder: Path, engine: Engine, listener: List
 
 
 def known_records(cells: Sequence[Cell], folder: Path) -> list[Record]:
-    """The records of the cells that have ended."""
+    """Returns the records of the cells that have ended."""
     return [record for cell in cells if (record := record_of(cell, folder)) is not None]
 
 
 def local_engine(jobs: int) -> Engine:
-    """``jobs`` processes on this machine, which share its cores; each imports torch once and makes many cells."""
+    """Returns an engine of ``jobs`` processes that share this machine's cores; each imports torch once."""
 
     def run(cells: Sequence[Cell], folder: Path) -> Iterator[Record | None]:
         workers = min(jobs, len(cells))
@@ -93,7 +93,9 @@ def local_engine(jobs: int) -> Engine:
                     return
             return
         context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(workers, context, initializer=_prepare, initargs=(max(1, cores() // workers),))
+        pool = ProcessPoolExecutor(
+            workers, context, initializer=_prepare_worker, initargs=(max(1, cores() // workers),)
+        )
         try:
             futures = [pool.submit(run_cell, cell, folder) for cell in cells]
             for future in as_completed(futures):
@@ -102,7 +104,7 @@ def local_engine(jobs: int) -> Engine:
             raise RunFailed(
                 "a worker died, perhaps for lack of memory: run the same command again to go on, with fewer `jobs`"
             ) from error
-        except KeyboardInterrupt:  # the workers heard it too, and end after their step
+        except KeyboardInterrupt:  # the workers hear it, too, and end after their step
             raise Interrupted from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -110,8 +112,8 @@ def local_engine(jobs: int) -> Engine:
     return run
 
 
-def _prepare(threads: int) -> None:
-    """A new worker: its share of the cores; Ctrl-C counts inside a run only; it does not outlive a killed parent."""
+def _prepare_worker(threads: int) -> None:
+    """Gives a new worker its cores, has it ignore Ctrl-C outside of runs, and ends it with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -125,10 +127,10 @@ def _end_with_parent() -> None:
 
 
 def default_jobs() -> int:
-    """One for each core, or one where there is an accelerator to share."""
+    """Returns the default number of jobs: one for each core, or one in all if there is an accelerator."""
     return 1 if torch.cuda.is_available() else cores()
 
 
 def cores() -> int:
-    """That this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Which cells a grid has, each a training run named by what determines it; nothing here needs torch."""
+"""The cells of a grid: training runs, each named by a hash of all that determines it; nothing here needs torch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from antidote_learn.data.noise_grammar import parse_noise
 from antidote_learn.registry import resolved, stand_in_note
 from antidote_learn.training.requests import Request, check_request, method_for
 
-FORMAT = 1
-RECORD = "record.json"  # in a cell's folder, once it has ended
-PASSING = ("workers", "download")  # options that change no number
-MOST_CELLS = 100_000
+FORMAT = 1  # the version of cells' names; a new one runs every cell again
+RECORD = "record.json"  # the record in the folder of a cell that has ended
+PASSING = ("workers", "download")  # options that change no number, and no cell's name
+MOST_CELLS = 100_000  # the most cells of a grid: more are taken for a mistake
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Cell:
     """A run to make.
 
     Attributes:
-        data: As `train` takes it, in a string.
-        method: As the user wrote it: presets and aliases are resolved for the data and the noise.
-        noise: Of the training labels.
-        seed: Of everything.
+        data: The data as `train` takes them, in a string.
+        method: The method as the user wrote it; presets and aliases are resolved for the data and the noise.
+        noise: The noise of the training labels.
+        seed: The seed of the whole run.
         options: Further arguments of `train`.
     """
 
@@ -40,35 +40,35 @@ class Cell:
     options: Mapping[str, Any]
 
     @property
-    def trained(self) -> str:
-        """The method as it is trained."""
+    def concrete_method(self) -> str:
+        """The method that is trained: presets and aliases are resolved."""
         return resolved(self.method, data=self.data, noise=self.noise)
 
     @property
     def note(self) -> str:
-        """Where the method is a preset without published values for the data or the noise; else ""."""
+        """A note about a preset without published values for the data or the noise; else ""."""
         return stand_in_note(self.method, data=self.data, noise=self.noise)
 
     @property
     def name(self) -> str:
-        """Of its folder: a hash of all that determines it."""
+        """The name of the cell's folder: a hash of all that determines the run."""
         options = {key: value for key, value in self.options.items() if key not in PASSING}
-        what = {**asdict(self), "options": options, "method": self.trained, "format": FORMAT}
+        what = {**asdict(self), "options": options, "method": self.concrete_method, "format": FORMAT}
         return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     @property
     def request(self) -> Request:
-        """What is asked of the training."""
-        return Request(self.data, method=self.trained, noise=self.noise, seed=self.seed, **self.options)
+        """The request for the training run."""
+        return Request(self.data, method=self.concrete_method, noise=self.noise, seed=self.seed, **self.options)
 
 
 def make_cells(
     data: str, *, methods: Sequence[str], noises: Sequence[str], seeds: Sequence[int], options: Mapping[str, Any]
 ) -> list[Cell]:
-    """All cells, checked; seeds vary slowest, so that a grid that is not done has whole rows first.
+    """Returns all cells after checks; seeds vary slowest, so that an unfinished grid has whole rows first.
 
     Raises:
-        ValueError: For a method or noise that is none, or one that is there twice.
+        ValueError: A method or noise is unknown, or is there twice.
     """
     if len(methods) * len(noises) * len(seeds) > MOST_CELLS:
         raise ValueError(f"a grid has at most {MOST_CELLS} cells; leave out methods, noises or seeds")
@@ -89,7 +89,7 @@ def make_cells(
 
 
 def check_layout(cells: Sequence[Cell], folder: Path) -> None:
-    """All that can be told without the data of the cells that are still to be made, one of each method and noise.
+    """Checks all that needs no data, on one missing cell of each method and noise.
 
     Raises:
         ValueError: Bad options, or a bad value in a method.

@@ -26,27 +26,27 @@ if TYPE_CHECKING:
     from antidote_learn._types import Relaxed
     from antidote_learn.training.results import Run
 
-RIGHT, WRONG, QUIET = "#0072B2", "#D55E00", "0.35"  # blue and vermilion: the colour-blind tell them apart
-WIDTH = 7.0  # inches: its 10-point letters are readable when a page shows the figure 600 pixels wide
-DPI = 160
-FEWEST = 0.7  # where a logarithmic axis of counts starts
-LOSS_BINS = np.logspace(-7, 2, 55)  # float32 knows no cross-entropy between 0 and 6e-8
+RIGHT, WRONG, QUIET = "#0072B2", "#D55E00", "0.35"  # blue and vermilion, which the colour-blind tell apart, and grey
+WIDTH = 7.0  # the width in inches: 10-point letters stay readable if a page shows the figure 600 pixels wide
+DPI = 160  # pixels per inch: 1120 in the width, which high-resolution screens show sharply
+FEWEST = 0.7  # the start of a logarithmic axis of counts: below 1, so that a single sample shows
+LOSS_BINS = np.logspace(-7, 2, 55)  # bins of losses: float32 knows no cross-entropy between 0 and 6e-8
 
 
 def draw_figures(run: Run, folder: Path | None = None) -> list[Path]:
-    """Draws what a run can show, and says where it is.
+    """Draws the figures of a run, and returns their paths.
 
-    ``curves.png`` for every run; ``figure1.png`` and ``weights.png`` where the clean labels are known and the noise
-    rate is positive.
+    Every run has ``curves.png``. If the clean labels are known and the noise rate is positive, there are also
+    ``figure1.png`` and ``weights.png``.
 
     Args:
         run: A finished run.
-        folder: Where the pictures go; the run's own folder by default.
+        folder: The folder for the pictures; the run's own folder by default.
     """
     folder = run.folder if folder is None else folder
     folder.mkdir(parents=True, exist_ok=True)
     drawn = [save(_curves(run), folder / "curves.png")]
-    if "clean_label" in run.samples and rate_of(run) > 0.0:
+    if "clean_label" in run.samples and run_rate(run) > 0.0:
         for name, draw in (("figure1.png", draw_threshold), ("weights.png", draw_weights)):
             figure = new_figure(3.8)
             draw(figure.add_subplot(), run)
@@ -55,19 +55,19 @@ def draw_figures(run: Run, folder: Path | None = None) -> list[Path]:
 
 
 def new_figure(height: float) -> Figure:
-    """An empty figure, ``height`` inches high."""
+    """Returns an empty figure, ``height`` inches high."""
     return Figure(figsize=(WIDTH, height), layout="constrained")
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """A PNG file, whole or not at all."""
+    """Writes a PNG file, whole or not at all, and returns its path."""
     with replacing(path) as temporary:
         figure.savefig(temporary, format="png", dpi=DPI)
     return path
 
 
-def rate_of(run: Run) -> float:
-    """The noise rate that a run went by: told, else estimated, else the realised one, which clean labels show."""
+def run_rate(run: Run) -> float:
+    """Returns a run's noise rate: the one it was told, else its estimate, else the realised one."""
     told = parse_method(run.spec["method"]).parameters.get("noise_rate")
     if isinstance(told, float):
         return told
@@ -76,27 +76,27 @@ def rate_of(run: Run) -> float:
 
 
 def draw_losses(axis: Axes, run: Run) -> None:
-    """Histograms of the loss of right and wrong labels after training, by its logarithm."""
-    losses, wrong = _losses(run.samples), _wrong(run.samples)
+    """Draws histograms of the losses of right and wrong labels after training, on a logarithmic axis."""
+    losses, wrong = _sample_losses(run.samples), _wrong_labels(run.samples)
     _histograms(axis, np.clip(losses, LOSS_BINS[0], LOSS_BINS[-1]), wrong, LOSS_BINS)
     learned = (run.samples["predicted_label"] == run.samples["given_label"]).to_numpy()
-    _title(axis, f"Losses after training with {_method(run)}", f"learned: {_shares(learned, wrong)}")
+    _title(axis, f"Losses after training with {_method(run)}", f"learned: {_shares_text(learned, wrong)}")
     axis.set(xscale="log", xlabel="loss of a training sample; all below 1e-7 in the first bin")
 
 
 def draw_weights(axis: Axes, run: Run) -> None:
-    """Histograms of the weights that one KL relaxation over the training set gives to right and wrong labels."""
-    solved, wrong = _relaxed(run, KL), _wrong(run.samples)
+    """Draws histograms of the weights that one KL relaxation over the training set gives right and wrong labels."""
+    solved, wrong = _solve_relaxation(run, KL), _wrong_labels(run.samples)
     weights = solved.weights.numpy()
     _histograms(axis, weights, wrong, np.linspace(0.0, max(float(weights.max()), 1.0) * 1.02, 52))
-    note = f"forgotten (< {FADED}): {_shares(weights < FADED, wrong)}"
+    note = f"forgotten (< {FADED}): {_shares_text(weights < FADED, wrong)}"
     _title(axis, f"Weights after training with {_method(run)}", note)
     axis.set(xlabel="weight of a training sample (mean 1)", xlim=(0.0, None))
 
 
 def draw_threshold(axis: Axes, run: Run) -> None:
     """The paper's Figure 1 (fig:losses_cropped): histograms of -(L + rho) at alpha = 2, which forgets below 0."""
-    solved, losses, wrong = _relaxed(run, CHI2), _losses(run.samples), _wrong(run.samples)
+    solved, losses, wrong = _solve_relaxation(run, CHI2), _sample_losses(run.samples), _wrong_labels(run.samples)
     assert solved.rho is not None  # every divergence but KL has one
     scores = -(losses + float(solved.rho))
     low, high = min(float(scores.min()), 0.0), max(float(scores.max()), 1e-6)
@@ -104,7 +104,7 @@ def draw_threshold(axis: Axes, run: Run) -> None:
     axis.set(xlim=(low, high + 0.1 * (high - low)), ylim=(FEWEST, 3.0 * axis.get_ylim()[1]))  # room for the words
     axis.axvspan(low, 0.0, color="0.95", zorder=0)
     axis.axvline(0.0, color=QUIET, lw=1.2, ls="--")
-    _title(axis, f"Threshold after training with {_method(run)}", f"forgotten: {_shares(scores < 0.0, wrong)}")
+    _title(axis, f"Threshold after training with {_method(run)}", f"forgotten: {_shares_text(scores < 0.0, wrong)}")
     for text, side, place in (("forgotten", -6, "right"), ("kept", 6, "left")):
         axis.annotate(
             text, (0.0, 1.0), (side, -10), xycoords=("data", "axes fraction"), textcoords="offset points",
@@ -120,7 +120,7 @@ def _with_edge_at_zero(low: float, high: float) -> NDArray[np.float64]:
 
 
 def _curves(run: Run) -> Figure:
-    """Panels one below the other: the test figure, the temperature, the forgotten share, where there are such."""
+    """Draws panels of the test accuracy, the temperature and the forgotten share, as far as the run has them."""
     metrics, realised = run.metrics, run.summary["noise"]["realised"]
     clean = run.summary["accuracy"]["against"] == "clean"
     panels: dict[str, tuple[str, float, str]] = {
@@ -144,7 +144,7 @@ def _curves(run: Run) -> Figure:
 
 
 def _line(axis: Axes, epochs: NDArray[Any], values: NDArray[np.float64], title: str, form: str) -> None:
-    """One curve with its last value written at its end; epochs without a value are left out."""
+    """Draws one curve with its last value written at its end; epochs without a value are left out."""
     epochs, values = (numbers[np.isfinite(values)] for numbers in (epochs, values))
     axis.plot(epochs, values, color=RIGHT, lw=1.8, marker="o", ms=4, markevery=[-1])
     axis.annotate(
@@ -160,7 +160,7 @@ def _line(axis: Axes, epochs: NDArray[Any], values: NDArray[np.float64], title: 
 
 
 def _histograms(axis: Axes, values: NDArray[Any], wrong: NDArray[np.bool_], bins: NDArray[np.float64]) -> None:
-    """Two histograms over common bins, counts by their logarithm."""
+    """Draws two histograms over common bins, with counts on a logarithmic axis."""
     for name, chosen, colour in (("right labels", ~wrong, RIGHT), ("wrong labels", wrong, WRONG)):
         label, fill = f"{name} ({int(chosen.sum())})", (colour, 0.3)
         axis.hist(values[chosen], bins=bins.tolist(), label=label, histtype="stepfilled", fc=fill, ec=colour, lw=1.5)
@@ -171,13 +171,13 @@ def _histograms(axis: Axes, values: NDArray[Any], wrong: NDArray[np.bool_], bins
 
 
 def _title(axis: Axes, text: str, note: str) -> None:
-    """A bold line, and a quiet one below it."""
+    """Writes a bold title, and a grey line below it."""
     axis.set_title(text, loc="left", fontweight="bold", pad=24)
     axis.annotate(note, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points", color=QUIET)
 
 
-def _shares(chosen: NDArray[np.bool_], wrong: NDArray[np.bool_]) -> str:
-    """Of the right and of the wrong labels, in words; a group that is empty is left out."""
+def _shares_text(chosen: NDArray[np.bool_], wrong: NDArray[np.bool_]) -> str:
+    """Returns the chosen shares of right and of wrong labels in words; an empty group is left out."""
     groups = (("right", ~wrong), ("wrong", wrong))
     return ", ".join(f"{100 * chosen[group].mean():.0f} % of {name} labels" for name, group in groups if group.any())
 
@@ -187,17 +187,17 @@ def _method(run: Run) -> str:
     return names.get(name := parse_method(run.spec["method"]).name, name)
 
 
-def _losses(samples: pd.DataFrame) -> NDArray[np.float64]:
+def _sample_losses(samples: pd.DataFrame) -> NDArray[np.float64]:
     return samples["loss"].to_numpy(dtype=np.float64)
 
 
-def _wrong(samples: pd.DataFrame) -> NDArray[np.bool_]:
+def _wrong_labels(samples: pd.DataFrame) -> NDArray[np.bool_]:
     wrong: NDArray[np.bool_] = (samples["given_label"] != samples["clean_label"]).to_numpy(dtype=bool)
     return wrong
 
 
-def _relaxed(run: Run, divergence: Divergence) -> Relaxed:
-    """One relaxation over the scored training set; kappa is the run's own, or else the default of the loss."""
+def _solve_relaxation(run: Run, divergence: Divergence) -> Relaxed:
+    """Solves one relaxation over the training set's losses, with the run's kappa or else the loss's default."""
     kappa = parse_method(run.spec["method"]).parameters.get("kappa", AntidoteLoss(delta=0.0).kappa)
-    losses, delta = torch.from_numpy(_losses(run.samples)), delta_from_rate(rate_of(run), divergence)
+    losses, delta = torch.from_numpy(_sample_losses(run.samples)), delta_from_rate(run_rate(run), divergence)
     return relax(losses, delta, kappa=kappa, divergence=divergence)

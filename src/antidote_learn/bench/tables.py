@@ -1,4 +1,4 @@
-"""Records of a grid as tables: means over seeds, what is missing, which differences mean something."""
+"""Tables of a grid's records: means over seeds, missing cells, and differences that mean something."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from scipy import stats
 
 from antidote_learn.bench.layout import Cell
 
-LEVEL = 0.05  # of the test behind "not significantly worse"
-FEWEST = 3  # seeds for it
+LEVEL = 0.05  # the usual level of the test behind "not significantly worse"
+FEWEST = 3  # the fewest seeds for that test: two differences say next to nothing
 NOTE = (
     "Last epoch, mean ± standard deviation over seeds. The best mean of a column is bold, the second best in italics "
     "or underlined; = marks a mean that is not significantly below the best (paired t-test over seeds, p > 0.05, not "
@@ -33,12 +33,12 @@ class Row:
     """A method with one noise.
 
     Attributes:
-        method: As the user wrote it.
-        noise: Likewise.
-        last: Accuracies of the last epoch by seed.
-        best: Those of the best epoch.
-        seconds: Mean of a run.
-        wanted: How many seeds there should be.
+        method: The method as the user wrote it.
+        noise: The noise as the user wrote it.
+        last: The accuracies of the last epoch by seed.
+        best: The accuracies of the best epoch by seed.
+        seconds: The mean time of a run.
+        wanted: The number of seeds in the grid.
     """
 
     method: str
@@ -50,13 +50,13 @@ class Row:
 
     @property
     def mean(self) -> float:
-        """Of the last epoch; NaN without a run."""
+        """The mean accuracy of the last epoch; NaN without a run."""
         return statistics.fmean(self.last.values()) if self.last else math.nan
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A grid's outcome: rows (method by noise), what is missing, and under which protocol it was made."""
+    """The outcome of a grid: rows (method by noise), missing cells, and the protocol of all runs."""
 
     methods: tuple[str, ...]
     noises: tuple[str, ...]
@@ -65,17 +65,17 @@ class Comparison:
     protocol: Record
 
     def row(self, method: str, noise: str) -> Row:
-        """One of the rows."""
+        """Returns the row of a method and a noise."""
         return next(row for row in self.rows if (row.method, row.noise) == (method, noise))
 
 
-def compared(cells: Sequence[Cell], records: Sequence[Record]) -> Comparison:
-    """What the records say about the cells."""
+def compare_records(cells: Sequence[Cell], records: Sequence[Record]) -> Comparison:
+    """Returns the comparison of the cells that their records make."""
     methods = tuple(dict.fromkeys(cell.method for cell in cells))
     noises = tuple(dict.fromkeys(cell.noise for cell in cells))
     seeds = tuple(dict.fromkeys(cell.seed for cell in cells))
     found = {(record["method"], record["noise"], record["seed"]): record for record in records}
-    rows = tuple(_row(method, noise, seeds, found) for method in methods for noise in noises)
+    rows = tuple(_grid_row(method, noise, seeds, found) for method in methods for noise in noises)
     missing = tuple(
         {"method": cell.method, "noise": cell.noise, "seed": cell.seed, "error": (record or {}).get("error")}
         for cell in cells
@@ -84,7 +84,7 @@ def compared(cells: Sequence[Cell], records: Sequence[Record]) -> Comparison:
     return Comparison(methods, noises, rows, missing, _protocol(cells, seeds, records))
 
 
-def _row(method: str, noise: str, seeds: Sequence[int], found: dict[Any, Record]) -> Row:
+def _grid_row(method: str, noise: str, seeds: Sequence[int], found: dict[Any, Record]) -> Row:
     known = {seed: found[method, noise, seed] for seed in seeds if "last" in found.get((method, noise, seed), {})}
     last, best = ({seed: record[key] for seed, record in known.items()} for key in ("last", "best"))
     seconds = statistics.fmean(record["seconds"] for record in known.values()) if known else None
@@ -98,7 +98,7 @@ def _protocol(cells: Sequence[Cell], seeds: Sequence[int], records: Sequence[Rec
 
 
 def marks(comparison: Comparison, noise: str) -> dict[str, str]:
-    """For each method words of "best", "second" and "equal": the last is not significantly below the best."""
+    """Returns for each method words of "best", "second" and "equal" (not significantly below the best)."""
     rows = [row for row in comparison.rows if row.noise == noise and len(row.last) == row.wanted]
     found = dict.fromkeys(comparison.methods, "")
     if len(rows) < 2:
@@ -114,7 +114,7 @@ def marks(comparison: Comparison, noise: str) -> dict[str, str]:
 
 
 def _not_worse(row: Row, best: Row) -> bool:
-    """Whether the paired differences over the seeds may be chance; not asked of fewer than three."""
+    """Tells whether the paired differences over the seeds may be chance; with fewer than three seeds, no."""
     if len(best.last) < FEWEST:
         return False
     differences = np.array([best.last[seed] - row.last[seed] for seed in best.last])
@@ -124,14 +124,14 @@ def _not_worse(row: Row, best: Row) -> bool:
 
 
 def as_json(comparison: Comparison) -> str:
-    """For programs."""
+    """Returns the comparison as JSON, for programs."""
     rows = [
         {
             "method": row.method,
             "noise": row.noise,
             "n": len(row.last),
-            "last": _spread(row.last),
-            "best": _spread(row.best),
+            "last": _mean_and_std(row.last),
+            "best": _mean_and_std(row.best),
             "seconds": row.seconds,
         }
         for row in comparison.rows
@@ -141,7 +141,7 @@ def as_json(comparison: Comparison) -> str:
 
 
 def as_csv(comparison: Comparison) -> str:
-    """A line for each method and noise."""
+    """Returns the comparison as CSV, a line for each method and noise."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["method", "noise", "n", "last_mean", "last_std", "best_mean", "best_std", "seconds", "mark"])
@@ -149,13 +149,13 @@ def as_csv(comparison: Comparison) -> str:
         marked = marks(comparison, noise)
         for method in comparison.methods:
             row = comparison.row(method, noise)
-            figures = [value for part in (row.last, row.best) for value in _spread(part).values()]
+            figures = [value for part in (row.last, row.best) for value in _mean_and_std(part).values()]
             writer.writerow([method, noise, len(row.last), *figures, row.seconds, marked[method]])
     return text.getvalue()
 
 
 def as_markdown(comparison: Comparison) -> str:
-    """Two tables, of the last and of the best epoch, with their notes."""
+    """Returns two tables in Markdown, of the last and of the best epoch, with notes."""
     wraps = {"best": ("**", "**"), "second": ("*", "*")}
 
     def table(figures: Callable[[Row], dict[int, float]], marked: bool) -> list[str]:
@@ -166,7 +166,7 @@ def as_markdown(comparison: Comparison) -> str:
             for noise in comparison.noises:
                 row = comparison.row(method, noise)
                 mark = chosen[noise][method] if marked else ""
-                cells.append(_wrapped(_text(figures(row), row.wanted, "±"), mark, wraps, " ="))
+                cells.append(_wrap_mark(_figure_text(figures(row), row.wanted, "±"), mark, wraps, " ="))
             lines.append(f"| {method} | " + " | ".join(cells) + " |")
         return lines
 
@@ -178,7 +178,7 @@ def as_markdown(comparison: Comparison) -> str:
 
 
 def as_latex(comparison: Comparison) -> str:
-    """A tabular of the last epoch, for booktabs."""
+    """Returns a LaTeX tabular of the last epoch, for the package booktabs."""
     wraps = {"best": (r"\textbf{", "}"), "second": (r"\underline{", "}")}
     lines = [
         r"\begin{tabular}{l" + "r" * len(comparison.noises) + "}",
@@ -191,8 +191,8 @@ def as_latex(comparison: Comparison) -> str:
         cells = []
         for noise in comparison.noises:
             row = comparison.row(method, noise)
-            text = _text(row.last, row.wanted, r"$\pm$", absent="--")
-            cells.append(_wrapped(text, chosen[noise][method], wraps, r"$^=$"))
+            text = _figure_text(row.last, row.wanted, r"$\pm$", absent="--")
+            cells.append(_wrap_mark(text, chosen[noise][method], wraps, r"$^=$"))
         lines.append(" & ".join([_latex(method), *cells]) + r" \\")
     notes = [f"% {NOTE}.", f"% {protocol_line(comparison)}"]
     if comparison.missing:
@@ -201,14 +201,14 @@ def as_latex(comparison: Comparison) -> str:
 
 
 def protocol_line(comparison: Comparison) -> str:
-    """Under which settings all runs were made, in one sentence."""
+    """Returns the settings of all runs in one sentence."""
     known = {key: value for key, value in comparison.protocol.items() if value is not None}
     seeds = ", ".join(map(str, known.pop("seeds")))
     return "; ".join([*(f"{key} {value}" for key, value in known.items()), f"seeds {seeds}"]) + "."
 
 
 def missing_line(comparison: Comparison) -> str:
-    """What the table does not show."""
+    """Returns a sentence about the missing cells, and the first error."""
     failed = [cell for cell in comparison.missing if cell["error"]]
     line = f"{len(comparison.missing)} cells are missing"
     if not failed:
@@ -221,25 +221,25 @@ def missing_line(comparison: Comparison) -> str:
 
 
 def cell_text(row: Row) -> str:
-    """A row's figure for a person."""
-    return _text(row.last, row.wanted, "±")
+    """Returns a row's accuracy as text for people."""
+    return _figure_text(row.last, row.wanted, "±")
 
 
-def _text(values: dict[int, float], wanted: int, plus_minus: str, absent: str = "–") -> str:
+def _figure_text(values: dict[int, float], wanted: int, plus_minus: str, absent: str = "–") -> str:
     if not values:
         return absent
-    spread = _spread(values)
+    spread = _mean_and_std(values)
     text = f"{spread['mean']:.2f}" + ("" if spread["std"] is None else f" {plus_minus} {spread['std']:.2f}")
     return text if len(values) == wanted else f"{text} ({len(values)} of {wanted})"
 
 
-def _spread(values: dict[int, float]) -> dict[str, float | None]:
+def _mean_and_std(values: dict[int, float]) -> dict[str, float | None]:
     numbers = list(values.values())
     mean = statistics.fmean(numbers) if numbers else None
     return {"mean": mean, "std": statistics.stdev(numbers) if len(numbers) > 1 else None}
 
 
-def _wrapped(text: str, mark: str, wraps: dict[str, tuple[str, str]], equal: str) -> str:
+def _wrap_mark(text: str, mark: str, wraps: dict[str, tuple[str, str]], equal: str) -> str:
     kind = mark.split(" ")[0]
     before, after = wraps.get(kind, ("", ""))
     return f"{before}{text}{after}{equal if 'equal' in mark else ''}"

@@ -1,4 +1,4 @@
-"""The command line: parse, call, print.
+"""The command line parses arguments, calls the library and prints.
 
 Data goes to stdout, words to stderr. Exit codes: 0 done, 1 the run failed, 2 bad usage (one line on stderr), 130
 stopped by Ctrl-C. Nothing heavy is imported before a command needs it: `antidote --help` imports no torch.
@@ -12,8 +12,8 @@ import typer
 
 from antidote_learn._version import __version__
 from antidote_learn.cli import options as given
-from antidote_learn.cli.auditing import apply, audit
-from antidote_learn.cli.comparing import compare
+from antidote_learn.cli.audit_commands import apply, audit
+from antidote_learn.cli.compare_command import compare
 from antidote_learn.cli.escaping import print_data, say
 from antidote_learn.cli.failures import failures
 
@@ -23,7 +23,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-# The class of every bad usage; older versions of typer export only those derived from it.
+# The base class of all usage errors; older versions of typer export only its subclasses.
 _UsageError: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
 
 
@@ -31,7 +31,7 @@ def main() -> int:
     """Runs the program and returns its exit code."""
     try:
         return app(prog_name="antidote", standalone_mode=False) or 0
-    except _UsageError as error:  # found by typer or by a command below
+    except _UsageError as error:  # typer or a command below raised it
         say(f"antidote: {error.format_message()}", err=True)
         return error.exit_code
     except typer.Abort:
@@ -67,11 +67,11 @@ def train(
     delta: Annotated[float | None, typer.Option(help="Budget of forgetting, instead of a rate.")] = None,
     penalty: Annotated[float | None, typer.Option(help="Price of forgetting, instead of a rate.")] = None,
     *,
-    training: given.Training,
+    training: given.TrainingOptions,
     seed: Annotated[int, typer.Option(help="Seed of weights, order and augmentation.")] = 0,
     out: Annotated[Path | None, typer.Option(help="The run's folder (default: a name under runs).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
-    nodes: Annotated[int, typer.Option(help="Machines.")] = 1,
+    nodes: Annotated[int, typer.Option(help="Number of machines.")] = 1,
     figures: Annotated[bool, typer.Option("--figures", help="Draw the run's figures into its folder.")] = False,
     quiet: given.Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
@@ -84,7 +84,7 @@ def train(
         asked: dict[str, Any] = {
             "method": method,
             "noise": noise,
-            "noise_rate": _rate(noise_rate),
+            "noise_rate": _parse_rate(noise_rate),
             "delta": delta,
             "penalty": penalty,
             "seed": seed,
@@ -95,12 +95,12 @@ def train(
             **training.arguments,
         }
         check_request(Request(data, **asked))
-        from antidote_learn.training.engine import Engine  # only now: it takes seconds
+        from antidote_learn.training.engine import Engine  # imported only now, as it takes seconds
         from antidote_learn.training.runs import train as run
 
         done = run(data, **asked)
         engine = Engine(devices=training.devices, nodes=nodes)
-        if not engine.is_first:  # torchrun or a cluster has started it beside the first
+        if not engine.is_first:  # torchrun or a cluster started this process beside the first
             return
         if figures:
             from antidote_learn.bench.plots import draw_figures
@@ -120,9 +120,9 @@ def predict(
     run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
     data: Annotated[str, typer.Argument(help="Data like that of training; a built-in name means its test part.")],
     out: Annotated[Path | None, typer.Option(help="A .csv or .parquet file (default: CSV on stdout).")] = None,
-    which: Annotated[str, typer.Option(help="The model of the last or of the best epoch.")] = "last",
+    which: Annotated[str, typer.Option(help="Model of which epoch: last or best.")] = "last",
     model: Annotated[
-        str | None, typer.Option(help="The run's network, package.module:factory, where it is none of the package.")
+        str | None, typer.Option(help="The run's own network, package.module:factory, if it is none of the package.")
     ] = None,
     data_root: given.DataRoot = None,
 ) -> None:
@@ -143,7 +143,10 @@ def predict(
 @app.command("list")
 def list_names(
     kind: Annotated[
-        str, typer.Argument(help="What to list.", metavar="{methods|data|models|protocols|noise|losses|divergences}")
+        str,
+        typer.Argument(
+            help="The kind of names to list.", metavar="{methods|data|models|protocols|noise|losses|divergences}"
+        ),
     ],
     preset: Annotated[str | None, typer.Option(help="With losses: the paper's rows on this data set.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -163,7 +166,7 @@ def list_names(
         print_table(rows)
 
 
-def _rate(text: str) -> float | str:
+def _parse_rate(text: str) -> float | str:
     if text in ("auto", "injected"):
         return text
     try:

@@ -1,4 +1,4 @@
-"""What may go wrong in a command: one line on stderr, and the right exit code."""
+"""Failures of a command end it with one line on stderr and the right exit code."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,12 +8,12 @@ import typer
 from antidote_learn.cli.escaping import say
 from antidote_learn.cli.flags import with_flags
 
-LONGEST = 2000  # characters of a message: a cell of a table may be as long as a book
+LONGEST = 2000  # the most characters of a message, which may quote a cell as long as a book
 
 
 @contextmanager
 def failures(again: str = "continue with the same command and --resume") -> Iterator[None]:
-    """One line on stderr and the right exit code for what may go wrong; ``again`` says how to go on after Ctrl-C."""
+    """Turns errors into one line on stderr and an exit code; ``again`` says how to go on after Ctrl-C."""
     try:
         yield
     except (ValueError, FileNotFoundError) as error:
@@ -27,7 +27,7 @@ def failures(again: str = "continue with the same command and --resume") -> Iter
 
 
 def _leave_by_name(error: Exception, again: str) -> None:
-    """The training errors, which are not imported before they can be raised."""
+    """Handles the errors of training, which are imported only here, where they may have been raised."""
     from antidote_learn.training.engine import RunFailed
     from antidote_learn.training.interrupts import Interrupted
 

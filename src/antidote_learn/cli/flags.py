@@ -1,13 +1,13 @@
-"""Messages of the library, which name arguments of Python, in the words of the command line, which has flags."""
+"""Flags in messages: the library names arguments of Python, the command line shows them as flags."""
 
 import re
 
-# A whole word in backticks, as no path and no quoted name of the user's is one.
+# An argument is a whole word in backticks; paths and names of the user's never stand so.
 ARGUMENT = re.compile(r"(?<![^\s(])`([a-z][a-z_]*)(?:=([^`]*))?`(?![^\s,;:.)])")
 
 
 def with_flags(text: object) -> str:
-    """The message with every argument as its flag.
+    """Returns the message with every argument as a flag.
 
     Example:
         >>> with_flags("continue it with `resume=True`, or choose another `out`")

@@ -1,4 +1,4 @@
-"""What can be chosen by name."""
+"""`antidote list` shows methods, data, models and more that users choose by name."""
 
 import math
 import sys
@@ -20,10 +20,10 @@ _FORMULAS = {
 }
 
 
-def _divergences() -> list[Row]:
+def _divergence_rows() -> list[Row]:
     from antidote_learn.core.divergences import DIVERGENCES, alpha
 
-    named = [*DIVERGENCES.items(), ("alpha:A", alpha(1.5))]  # any A > 1 behaves like 1.5 in what is listed
+    named = [*DIVERGENCES.items(), ("alpha:A", alpha(1.5))]  # the listed columns are the same for any A > 1
     return [
         {
             "name": name,
@@ -35,7 +35,7 @@ def _divergences() -> list[Row]:
     ]
 
 
-def _losses() -> list[Row]:
+def _loss_rows() -> list[Row]:
     from antidote_learn.core.losses import LOSSES
     from antidote_learn.core.losses.naming import written
 
@@ -51,7 +51,7 @@ def _losses() -> list[Row]:
 
 
 def preset_losses(data: str) -> list[Row]:
-    """The rows of the paper's tables on a data set, with what they stand in for where nothing is published."""
+    """Returns the rows of the paper's tables on a data set, with the cases they stand in for."""
     from antidote_learn.data.builtin import DATA
     from antidote_learn.presets import cases, cases_on, row_names
 
@@ -63,7 +63,7 @@ def preset_losses(data: str) -> list[Row]:
             "name": f"preset:{case.row}",
             "noise": " ".join([case.noise or "any", *map(str, case.rates)]),
             "loss": case.loss,
-            "stands in for": _stood_for(case, here, data),
+            "stands in for": _stand_ins(case, here, data),
             "released code": case.code or "the same",
             "source": case.source,
         }
@@ -72,8 +72,8 @@ def preset_losses(data: str) -> list[Row]:
     ]
 
 
-def _stood_for(case: "Case", here: "list[Case]", data: str) -> str:
-    """What a run may take the case for without anything published that says so."""
+def _stand_ins(case: "Case", here: "list[Case]", data: str) -> str:
+    """Names the data and noises that a run takes the case for though nothing is published about them."""
     from antidote_learn.presets import base_data, for_other_noise
 
     foreign = [] if case.data == base_data(data) else [f"{data} (published for {case.data})"]
@@ -81,7 +81,7 @@ def _stood_for(case: "Case", here: "list[Case]", data: str) -> str:
     return ", ".join(foreign + other) or "nothing"
 
 
-def _methods() -> list[Row]:
+def _method_rows() -> list[Row]:
     from antidote_learn.methods.parameters import about, parameters_of
     from antidote_learn.registry import known_recipe, method_names
 
@@ -90,28 +90,28 @@ def _methods() -> list[Row]:
         {"name": name, "about": about(recipe), "parameters": ", ".join(parameters_of(recipe)) or "none"}
         for name, recipe in found.items()
     ]
-    return [*named, *({key: row[key] for key in named[0]} for row in _losses())]
+    return [*named, *({key: row[key] for key in named[0]} for row in _loss_rows())]
 
 
-def _data() -> list[Row]:
+def _data_rows() -> list[Row]:
     from antidote_learn.data.builtin import DATA
 
     return [{"name": name, "about": source.about} for name, source in DATA.items()]
 
 
-def _models() -> list[Row]:
+def _model_rows() -> list[Row]:
     from antidote_learn.models import MODELS
 
     return [{"name": name, "about": entry.description} for name, entry in MODELS.items()]
 
 
-def _noise() -> list[Row]:
+def _noise_rows() -> list[Row]:
     from antidote_learn.data.noise_grammar import KINDS
 
     return [{"name": kind.usage, "about": kind.about} for kind in KINDS.values()]
 
 
-def _protocols() -> list[Row]:
+def _protocol_rows() -> list[Row]:
     from antidote_learn.registry import protocols
 
     return [
@@ -130,29 +130,29 @@ def _protocols() -> list[Row]:
 
 
 LISTS: dict[str, Callable[[], list[Row]]] = {
-    "methods": _methods,
-    "data": _data,
-    "models": _models,
-    "protocols": _protocols,
-    "noise": _noise,
-    "losses": _losses,
-    "divergences": _divergences,
+    "methods": _method_rows,
+    "data": _data_rows,
+    "models": _model_rows,
+    "protocols": _protocol_rows,
+    "noise": _noise_rows,
+    "losses": _loss_rows,
+    "divergences": _divergence_rows,
 }
 
 
 def print_table(rows: list[Row]) -> None:
-    """On stdout; a row is one line where it is not a terminal, which alone has a width."""
+    """Prints rows as a table on stdout; only a terminal has a width, elsewhere a row is one line."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(*(column.replace("_", " ") for column in rows[0]), box=None, pad_edge=False, header_style="bold")
     table.columns[0].no_wrap = True
     for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
+        table.add_row(*(_table_value(value) for value in row.values()))
     Console(width=None if sys.stdout.isatty() else 1000).print(table)
 
 
-def _cell(value: Value) -> str:
+def _table_value(value: Value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

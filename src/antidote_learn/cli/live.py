@@ -1,4 +1,4 @@
-"""A grid as it fills: a live table on a terminal, a line for each cell elsewhere."""
+"""The progress of a grid: a live table on a terminal, a line for each cell elsewhere."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from antidote_learn.bench.layout import Cell
-from antidote_learn.bench.tables import Comparison, cell_text, compared, marks
+from antidote_learn.bench.tables import Comparison, cell_text, compare_records, marks
 from antidote_learn.cli.escaping import escape_text
 from antidote_learn.cli.flags import with_flags
 
-STYLES = {"best": "bold green", "second": "underline"}
+STYLES = {"best": "bold green", "second": "underline"}  # styles of the marks of `bench.tables.marks`
 
 
 def listener_for(cells: Sequence[Cell], *, quiet: bool) -> GridLines:
-    """Who listens to a grid."""
+    """Returns the listener to a grid that suits stderr."""
     if quiet:
         return GridLines(cells, told=False)
     return GridTable(cells) if sys.stderr.isatty() else GridLines(cells)
 
 
 def table_of(comparison: Comparison) -> Table:
-    """Methods by noises; the best and the second best of a column stand out."""
+    """Returns a table of methods by noises; the best and the second best of a column stand out."""
     columns = [Column(_plain(name)) for name in ("method", *comparison.noises)]
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
     marked = {noise: marks(comparison, noise) for noise in comparison.noises}
@@ -46,12 +46,12 @@ def table_of(comparison: Comparison) -> Table:
 
 
 def _plain(name: str) -> Text:
-    """A name as it is, whatever brackets and colons it holds."""
+    """Returns a name without markup, whatever brackets and colons it holds."""
     return Text(escape_text(name))
 
 
 class GridLines:
-    """A line for each cell that ends, with the time that is left."""
+    """Prints a line for each cell that ends, with the time that is left."""
 
     def __init__(self, cells: Sequence[Cell], *, told: bool = True) -> None:
         self._cells, self._told, self._records = cells, told, list[dict[str, Any]]()
@@ -63,16 +63,16 @@ class GridLines:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to put away."""
+        """Does nothing, as lines leave nothing to clean up."""
 
     def begin(self, known: Sequence[dict[str, Any]]) -> None:
-        """What is done already."""
+        """Prints how many cells are done already."""
         self._records, self._first = list(known), len(known)
         if self._told and known:
             self._say(f"{len(known)} of {len(self._cells)} cells are done already")
 
-    def ended(self, record: dict[str, Any]) -> None:
-        """A cell ended."""
+    def end_cell(self, record: dict[str, Any]) -> None:
+        """Prints the line of a cell that ended."""
         self._records.append(record)
         if self._told:
             done, total = len(self._records), len(self._cells)
@@ -86,7 +86,7 @@ class GridLines:
 
 
 class GridTable(GridLines):
-    """The table itself, with a bar below."""
+    """Shows the table itself as it fills, with a bar below."""
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         super().__init__(cells, told=False)
@@ -109,20 +109,20 @@ class GridTable(GridLines):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """The terminal as it was."""
+        """Leaves the terminal as it was."""
         self._live.stop()
 
     def begin(self, known: Sequence[dict[str, Any]]) -> None:
-        """What is done already: the table starts with it."""
+        """Starts the table with the cells that are done already."""
         super().begin(known)
         self._show()
 
-    def ended(self, record: dict[str, Any]) -> None:
-        """A cell ended."""
-        super().ended(record)
+    def end_cell(self, record: dict[str, Any]) -> None:
+        """Adds a cell that ended to the table."""
+        super().end_cell(record)
         self._show()
 
     def _show(self) -> None:
         self._bar.update(self._task, completed=len(self._records))
         if self._records:
-            self._live.update(Group(table_of(compared(self._cells, self._records)), self._bar))
+            self._live.update(Group(table_of(compare_records(self._cells, self._records)), self._bar))

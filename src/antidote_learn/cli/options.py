@@ -1,4 +1,4 @@
-"""Options that several commands have, with their help."""
+"""Options of several commands, with their help."""
 
 import functools
 import inspect
@@ -11,40 +11,40 @@ import typer
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 Labels = Annotated[Path | None, typer.Option(help="Folder of an audit of this data, to train on its labels.")]
-NoiseSeed = Annotated[int | None, typer.Option(help="Seed of the noise (default: that of the run).")]
+NoiseSeed = Annotated[int | None, typer.Option(help="Seed of the noise (default: the run's seed).")]
 Data = Annotated[str, typer.Argument(help="A built-in name, a .csv, .parquet or .npz file, or a folder of images.")]
 Label = Annotated[str | None, typer.Option(help="Label column of a table.")]
 Text = Annotated[list[str] | None, typer.Option(help="Column that holds text; may be repeated.")]
 Image = Annotated[str | None, typer.Option(help="Column of a table that holds paths of image files.")]
-TextFeatures = Annotated[str, typer.Option(help="What text becomes: tfidf or embeddings.")]
+TextFeatures = Annotated[str, typer.Option(help="Features of text: tfidf or embeddings.")]
 Encoder = Annotated[
-    str, typer.Option(help="What embeds images or text: auto, none, efficientnet-lite0 or all-minilm-l6-v2.")
+    str, typer.Option(help="Encoder of images or text: auto, none, efficientnet-lite0 or all-minilm-l6-v2.")
 ]
 Test = Annotated[str | None, typer.Option(help="Test table or folder (default: a fifth is held out).")]
-Subset = Annotated[int | None, typer.Option(help="Train on so many samples.")]
+Subset = Annotated[int | None, typer.Option(help="Number of samples to train on (default: all).")]
 Model = Annotated[str | None, typer.Option(help="Network, e.g. cnn8:width=0.5 or package.module:factory.")]
 Protocol = Annotated[str | None, typer.Option(help="Named settings, see `antidote list protocols`.")]
-Epochs = Annotated[int | None, typer.Option(help="How often the data is seen.")]
+Epochs = Annotated[int | None, typer.Option(help="Number of passes over the data.")]
 BatchSize = Annotated[int | None, typer.Option(help="Size of the global batch.")]
 Rate = Annotated[float | None, typer.Option(help="Initial learning rate.")]
-Optimizer = Annotated[str | None, typer.Option(help="sgd or adamw.")]
+Optimizer = Annotated[str | None, typer.Option(help="Optimizer: sgd or adamw.")]
 WeightDecay = Annotated[float | None, typer.Option(help="Weight decay.")]
-Schedule = Annotated[str | None, typer.Option(help="constant, cosine, step:E1,E2 or exponential:F.")]
+Schedule = Annotated[str | None, typer.Option(help="Learning rates: constant, cosine, step:E1,E2 or exponential:F.")]
 Warmup = Annotated[float | None, typer.Option(help="Epochs over which the learning rate rises.")]
-Clip = Annotated[float | None, typer.Option(help="Largest norm of the gradient, 0 for any.")]
+Clip = Annotated[float | None, typer.Option(help="Largest norm of the gradient (0: no limit).")]
 Augment = Annotated[bool, typer.Option("--augment/--no-augment", help="Crop and mirror training images.")]
 Devices = Annotated[int, typer.Option(help="Processes of a run on this machine.")]
-Precision = Annotated[str, typer.Option(help="32, bf16 or 16.")]
+Precision = Annotated[str, typer.Option(help="Precision of the numbers: 32, bf16 or 16.")]
 Workers = Annotated[int, typer.Option(help="Threads that decode image files.")]
-DataRoot = Annotated[Path | None, typer.Option(help="Where official files lie (default: $ANTIDOTE_DATA).")]
+DataRoot = Annotated[Path | None, typer.Option(help="Folder of official files (default: $ANTIDOTE_DATA).")]
 Download = Annotated[bool, typer.Option("--download", help="Fetch official files that are missing.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse data with unreadable images.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes.")]
 
 
 @dataclass(frozen=True)
-class Training:
-    """The options that every command has which trains as `train` does: arguments of it, by the same names."""
+class TrainingOptions:
+    """The options of every command that trains; they are arguments of `train` by the same names."""
 
     labels: Labels = None
     noise_seed: NoiseSeed = None
@@ -74,27 +74,27 @@ class Training:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """For `train`; those that nobody gave and that have no value of their own are left out."""
+        """The arguments for `train`; options without a value are left out."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values["text"] = tuple(self.text or ())
         return {name: value for name, value in values.items() if value not in (None, ())}
 
     @property
-    def changed(self) -> set[str]:
+    def own_options(self) -> set[str]:
         """The options that are not at their default."""
         return {field.name for field in fields(self) if getattr(self, field.name) != field.default}
 
 
 def take_training(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of `Training`, one by one, in the place of its parameter ``training``."""
-    shared = [inspect.Parameter(f.name, KEYWORD, default=f.default, annotation=f.type) for f in fields(Training)]
+    """Returns the command with the options of `TrainingOptions` in the place of its parameter ``training``."""
+    shared = [inspect.Parameter(f.name, KEYWORD, default=f.default, annotation=f.type) for f in fields(TrainingOptions)]
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
         parameters += shared if parameter.name == "training" else [parameter.replace(kind=KEYWORD)]
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        training = Training(**{parameter.name: given.pop(parameter.name) for parameter in shared})
+        training = TrainingOptions(**{parameter.name: given.pop(parameter.name) for parameter in shared})
         command(**given, training=training)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -9,18 +9,18 @@ from antidote_learn.cli.escaping import escape_text
 from antidote_learn.cli.flags import with_flags
 from antidote_learn.training.progress import Reporter, Silent
 
-EVERY = 30.0  # seconds between two lines inside an epoch, where there is no terminal
+EVERY = 30.0  # seconds between two lines inside an epoch, so that logs show life and stay short
 
 
 def reporter_for(*, quiet: bool) -> Reporter:
-    """Who listens to a run."""
+    """Returns the listener to a run that suits stderr."""
     if quiet:
         return Silent()
     return Bars() if sys.stderr.isatty() else Lines()
 
 
-def described(record: Mapping[str, Any]) -> str:
-    """The figures of an epoch in words."""
+def epoch_text(record: Mapping[str, Any]) -> str:
+    """Returns the figures of an epoch in words."""
     words = [f"loss {record['loss']:.4f}"]
     if "top1" in record:
         words.append(f"test {record['top1']:.2f} %")
@@ -38,7 +38,7 @@ def _time(seconds: float) -> str:
 
 
 class Lines:
-    """A line for each epoch, and within long ones every half minute."""
+    """Prints a line for each epoch, and every half minute within long ones."""
 
     def __init__(self) -> None:
         self._name, self._epochs, self._done, self._start, self._told = "", 0, 0, 0.0, 0.0
@@ -47,17 +47,17 @@ class Lines:
         print(escape_text(text), file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
 
     def note(self, text: str) -> None:
-        """A line."""
+        """Prints a note."""
         self._say(f"note: {with_flags(text)}")
 
     def stage(self, name: str, *, epochs: int, done: int) -> None:
-        """Nothing yet."""
+        """Notes the stage and its start, without a line."""
         self._name, self._epochs, self._done = name, epochs, done
         self._start = self._told = time.monotonic()
         self._first = done
 
     def step(self, *, epoch: int, samples: int, total: int) -> None:
-        """A line every half minute."""
+        """Prints a line every half minute."""
         now = time.monotonic()
         if now - self._told >= EVERY and samples < total:
             self._told = now
@@ -69,24 +69,24 @@ class Lines:
             )
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """A line."""
+        """Prints the line of an epoch."""
         self._told = now = time.monotonic()
         spent = (now - self._start) / (record["epoch"] - self._first)
         left = _time(spent * (self._epochs - record["epoch"]))
-        self._say(f"{self._name}: epoch {record['epoch']}/{self._epochs}, {described(record)}, {left} left")
+        self._say(f"{self._name}: epoch {record['epoch']}/{self._epochs}, {epoch_text(record)}, {left} left")
 
     def close(self) -> None:
-        """Nothing."""
+        """Does nothing, as lines leave nothing to clean up."""
 
 
 class Bars:
-    """A bar for the stage and one for its epoch, with rates and time left, above the figures of the last epoch."""
+    """Shows a bar for the stage and one for its epoch, with rates and time left, above the last epoch's figures."""
 
     def __init__(self) -> None:
         self._live: Any = None
 
     def _start(self) -> None:
-        """Made in the process that reports."""
+        """Makes the bars, in the process that reports."""
         if self._live is not None:
             return
         from rich.console import Console, Group
@@ -105,12 +105,12 @@ class Bars:
         self._live.start()
 
     def note(self, text: str) -> None:
-        """A line above the bars."""
+        """Prints a note above the bars."""
         self._start()
         self._live.console.print(escape_text(f"note: {with_flags(text)}"), markup=False, highlight=False, emoji=False)
 
     def stage(self, name: str, *, epochs: int, done: int) -> None:
-        """A new pair of bars."""
+        """Starts a new pair of bars."""
         self._start()
         for task in self._bars.task_ids:
             self._bars.remove_task(task)
@@ -127,7 +127,7 @@ class Bars:
     def epoch(self, record: Mapping[str, Any]) -> None:
         """Moves the outer bar."""
         self._bars.update(self._whole, completed=record["epoch"])
-        self._figures.plain = described(record)
+        self._figures.plain = epoch_text(record)
         self._began = time.monotonic()
 
     def close(self) -> None:

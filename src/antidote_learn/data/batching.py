@@ -73,11 +73,18 @@ def cut_plan(
         processes: The number of processes.
     """
     visits = [everything if stream.index is None else stream.index for stream in plan.streams]
-    cuts = [
-        _endless_batches(len(visit), seed, epoch, stream.batch_size or batch_size, processes)
-        for stream, visit, seed in zip(plan.streams, visits, seeds, strict=True)
-    ]
-    steps = _steps_of(plan, visits, batch_size, processes)
+    leader = next((number for number, visit in enumerate(visits) if len(visit)), None)
+    cuts: list[Iterator[Index]] = []
+    steps = 0 if plan.steps is None else plan.steps
+    for number, (stream, visit, seed) in enumerate(zip(plan.streams, visits, seeds, strict=True)):
+        size = stream.batch_size or batch_size
+        if number == leader and plan.steps is None:
+            order = epoch_order(len(visit), seed=seed, epoch=epoch)
+            once = cut_batches(order, batch_size=size, processes=processes)
+            steps = len(once)
+            cuts.append(iter(once))
+        else:
+            cuts.append(_full_batches(len(visit), seed, epoch, size))
     shares = []
     for _ in range(steps):
         wholes = [next(cut) for cut in cuts]
@@ -91,21 +98,20 @@ def cut_plan(
     return shares
 
 
-def _steps_of(plan: EpochPlan, visits: Sequence[Index], batch_size: int, processes: int) -> int:
-    if plan.steps is not None:
-        return plan.steps
-    for stream, visit in zip(plan.streams, visits, strict=True):
-        if len(visit):
-            return len(cut_batches(visit, batch_size=stream.batch_size or batch_size, processes=processes))
-    return 0
+def _full_batches(size: int, seed: int, epoch: int, batch_size: int) -> Iterator[Index]:
+    """Yield the places of a stream's samples batch by batch, without end; every round has its own order.
 
-
-def _endless_batches(size: int, seed: int, epoch: int, batch_size: int, processes: int) -> Iterator[Index]:
-    """Yield the places of a stream's samples batch by batch; every round through the stream has its own order."""
+    All batches have one size, that of the stream where it is smaller, so that no process is without samples at the end
+    of a round.
+    """
+    rest = np.empty(0, dtype=np.int64)
     for lap in count():
         own = seed if lap == 0 else int(np.random.SeedSequence((seed, lap)).generate_state(1, np.uint64)[0]) >> 2
-        order = epoch_order(size, seed=own, epoch=epoch)
-        yield from cut_batches(order, batch_size=batch_size, processes=processes) if size else [order]
+        rest = np.concatenate([rest, epoch_order(size, seed=own, epoch=epoch)])
+        length = min(batch_size, size)
+        while len(rest) >= max(length, 1) or not size:
+            yield rest[:length]
+            rest = rest[length:]
 
 
 def plan_state(plan: EpochPlan) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -75,10 +75,10 @@ def parse_noise(spec: str) -> NoiseSpec:
         if len(rest) != 1 or rest[0] not in HUMAN:
             raise ValueError(f"noise {spec!r} is not known: human:NAME takes one name of {', '.join(HUMAN)}")
         return NoiseSpec("human", params={"name": rest[0]})
-    return NoiseSpec(name, _parse_rate(spec, name, rest[:1]), _parse_params(spec, KINDS[name], rest[1:]))
+    return NoiseSpec(name, _parse_noise_rate(spec, name, rest[:1]), _parse_params(spec, KINDS[name], rest[1:]))
 
 
-def _parse_rate(spec: str, name: str, text: list[str]) -> float:
+def _parse_noise_rate(spec: str, name: str, text: list[str]) -> float:
     try:
         rate = float(text[0])
     except (IndexError, ValueError):

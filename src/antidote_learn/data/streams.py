@@ -44,12 +44,12 @@ class Stream:
 class EpochPlan:
     """The streams of an epoch, and the number of its steps.
 
-    The epoch is as long as its first stream that has samples. A shorter stream begins anew, in another order; a longer
-    one ends with the epoch; an empty one gives batches without samples.
+    The epoch is one round through its first stream that has samples. Others go round and round in full batches, each
+    round in another order, and end with the epoch; an empty one gives batches without samples.
 
     Attributes:
         streams: The streams, with different names; by default all samples once.
-        steps: The number of steps, where it is not the length of a stream.
+        steps: The number of steps, where it is not one round; all streams then go round and round.
     """
 
     streams: tuple[Stream, ...] = (Stream(),)

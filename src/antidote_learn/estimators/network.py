@@ -23,7 +23,7 @@ from torch import nn
 
 from antidote_learn._types import Arrays
 from antidote_learn.auditing.audits import BATCHES, LARGEST_BATCH, SMALLEST_BATCH
-from antidote_learn.auditing.evidence import Recorded
+from antidote_learn.auditing.cross_training import RecordingMethod
 from antidote_learn.auditing.scores import score
 from antidote_learn.core.beliefs import Beliefs
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
@@ -247,7 +247,7 @@ def _work(
     rate, doubts = model._rate(trainer, folder)
     weight = None if measure is None else torch.from_numpy(measure / measure.mean()).float()
     method = OneNetwork(model._objective(trainer.samples, rate), weight)
-    heard = Recorded(method, data.labels, trainer.classes)
+    heard = RecordingMethod(method, data.labels, trainer.classes)
     progress = trainer.fit(_training(trainer.samples, model.max_epochs, folder), heard)
     heard.hearing.remove()
     labels = torch.from_numpy(data.labels)

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from antidote_learn.auditing.scores import Scores
+from antidote_learn.auditing.scores import LabelScores
 from antidote_learn.core.budgets import delta_from_rate
 from antidote_learn.core.rates import doubt, rate_of_probabilities, too_few
 from antidote_learn.core.relaxation import relax
@@ -232,7 +232,7 @@ def _estimate_rate(probs: Floats, labels: Integers) -> tuple[float, str]:
     return rate, "" if estimate.identifiable else doubt(estimate, probs.shape[1])
 
 
-def reweigh_rows(scores: Scores, labels: Integers, measure: Floats, rate: float) -> Floats:
+def reweigh_rows(scores: LabelScores, labels: Integers, measure: Floats, rate: float) -> Floats:
     """Weigh rows (N,) by the relaxation over -log R_i(y_i); the sum and each class's share stay as in ``measure``."""
     losses = torch.from_numpy(np.logaddexp(0.0, -scores.log_odds))
     relaxed = relax(

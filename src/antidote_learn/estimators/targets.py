@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from antidote_learn.auditing.counts import flagged
-from antidote_learn.auditing.scores import Scores, score
-from antidote_learn.auditing.tables import Rows, issues_table
+from antidote_learn.auditing.counts import flag_rows
+from antidote_learn.auditing.issue_table import AuditRows, issues_table
+from antidote_learn.auditing.scores import LabelScores, score
 from antidote_learn.core.beliefs import Beliefs, blocks
 
 Floats = NDArray[np.float64]
@@ -39,7 +39,7 @@ def check_weights(sample_weight: Any, X: Any, labels: Integers) -> tuple[Floats,
     return measure, used
 
 
-def score_labels(probs: Floats, labels: Integers) -> Scores:
+def score_labels(probs: Floats, labels: Integers) -> LabelScores:
     """Score labels by the audit's posterior, from probabilities (N, K) of models that did not see the rows."""
     said = Beliefs.blank(*probs.shape)
     for rows in blocks(*probs.shape):
@@ -47,9 +47,9 @@ def score_labels(probs: Floats, labels: Integers) -> Scores:
     return score(labels, said.count, said=[said])
 
 
-def issues_of_rows(scores: Scores, labels: Integers, classes: NDArray[Any], X: Any) -> pd.DataFrame:
+def issues_of_rows(scores: LabelScores, labels: Integers, classes: NDArray[Any], X: Any) -> pd.DataFrame:
     """The table of `find_label_issues` for the rows of X, in their order and with their index."""
-    rows = Rows(labels, tuple(classes.tolist()), np.arange(len(labels)), None, None, {})
-    flags = flagged(scores.quality, scores.log_odds, max_flagged=None, fdr=None)
+    rows = AuditRows(labels, tuple(classes.tolist()), np.arange(len(labels)), None, None, {})
+    flags = flag_rows(scores.quality, scores.log_odds, max_flagged=None, fdr=None)
     table = issues_table(rows, scores, flags).sort_values("index", ignore_index=True).drop(columns="index")
     return table.set_index(X.index) if isinstance(X, pd.DataFrame) else table

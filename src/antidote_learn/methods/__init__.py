@@ -1,1 +1,8 @@
-"""Training algorithms: each sequences pure parts of core and nn."""
+"""Training algorithms; and what a method of one's own is written with."""
+
+from antidote_learn.methods.base import Context as Context
+from antidote_learn.methods.base import EpochPlan as EpochPlan
+from antidote_learn.methods.base import Objective as Objective
+from antidote_learn.methods.base import Stage as Stage
+from antidote_learn.methods.base import StepStats as StepStats
+from antidote_learn.methods.base import Stream as Stream

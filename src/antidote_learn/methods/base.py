@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-import torch
-from torch import Tensor, nn
-from torch.optim import Optimizer
-
-from antidote_learn._types import Batch, Relaxed, Visit
 from antidote_learn.data.streams import EpochPlan as EpochPlan
 from antidote_learn.data.streams import Stream as Stream
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+
+    from antidote_learn._types import Batch, Relaxed, Visit
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +180,13 @@ class Context(Protocol):
 
     def update(self, loss: Tensor, *optimizers: Optimizer) -> None:
         """One step of each optimiser down the gradient of a loss, with the run's clipping."""
+        ...
+
+    def mean(self, losses: Tensor, batch: Batch) -> Tensor:
+        """The mean over the whole batch, from each process's own (B,); to be minimised.
+
+        Every process gives its own share of it, scaled so that gradients are right after averaging over processes.
+        """
         ...
 
     def gather(self, rows: Tensor, batch: Batch) -> Tensor:

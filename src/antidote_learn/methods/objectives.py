@@ -6,13 +6,12 @@ Objectives are imported when they are made: names and parameters need no torch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+from antidote_learn.methods.parameters import Rate, rate_number
 
 if TYPE_CHECKING:
     from antidote_learn.methods.base import Objective
-
-Rate = float | Literal["auto", "injected"]
-"""A share of wrong labels: a number, or a word for one that the trainer puts in its place (estimated, or injected)."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Antidote:
 
         return AntidoteLoss(
             self.delta,
-            noise_rate=_number(self.noise_rate),
+            noise_rate=rate_number(self.noise_rate),
             penalty=self.penalty,
             kappa=self.kappa,
             divergence=self.divergence,
@@ -52,7 +51,7 @@ class AntidoteDataset:
         """The relaxation over all samples."""
         from antidote_learn.nn.dataset import DatasetAntidoteLoss
 
-        rate = _number(self.noise_rate)
+        rate = rate_number(self.noise_rate)
         return DatasetAntidoteLoss(samples, delta=self.delta, noise_rate=rate, kappa=self.kappa)
 
 
@@ -149,18 +148,11 @@ class AntidoteDro(Budgeted):
         return MaxSide(self.budget, **self.keywords)
 
 
-def _number(rate: Rate | None) -> float | None:
-    """A rate that the trainer has put in place."""
-    if isinstance(rate, str):
-        raise ValueError(f"noise_rate must be a number in [0, 1) here, got {rate!r}: the trainer puts it in place")
-    return rate
-
-
 def _budget(delta: float | None, rate: Rate | None, divergence: str = "kl") -> float:
     """The budget itself, or that of the rate."""
     if delta is not None:
         return delta
-    number = _number(rate)
+    number = rate_number(rate)
     if number is None:
         raise ValueError("give one of noise_rate and delta")
     from antidote_learn.core.budgets import delta_from_rate

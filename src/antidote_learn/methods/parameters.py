@@ -10,6 +10,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 Recipe = Callable[..., Any]
 """A dataclass whose objects are methods, or have a function ``objective(samples)``."""
 
+Rate = float | Literal["auto", "injected"]
+"""A share of wrong labels: a number, or a word for one that the trainer puts in its place (estimated, or injected)."""
+
 REQUIRED = ("build", "step")
 TRUTH = {"true": True, "false": False}
 
@@ -18,6 +21,13 @@ def parameters_of(recipe: Recipe) -> dict[str, Callable[[str], Any]]:
     """For each field a function from text to value, whose ValueError says what is accepted."""
     hints = get_type_hints(recipe)
     return {part.name: _reader(hints[part.name]) for part in fields(recipe) if part.init}  # type: ignore[arg-type]
+
+
+def rate_number(rate: Rate | None) -> float | None:
+    """A rate that the trainer has put in place."""
+    if isinstance(rate, str):
+        raise ValueError(f"noise_rate must be a number in [0, 1) here, got {rate!r}: the trainer puts it in place")
+    return rate
 
 
 def about(recipe: Recipe) -> str:

@@ -121,6 +121,10 @@ class TrainingContext:
                 self._engine.clip(net, optimizer, self._settings.clip)
             optimizer.step()
 
+    def mean(self, losses: Tensor, batch: Batch) -> Tensor:
+        """The mean over the whole batch, this process's share of it."""
+        return losses.sum() * (self.processes / max(batch.total, 1))
+
     def gather(self, rows: Tensor, batch: Batch) -> Tensor:
         """The rows of the whole batch."""
         whole = np.arange(batch.total)

@@ -1,4 +1,4 @@
-"""What an audit does in its folder: the noise rate, three robust trainings, neighbours, scores, tables."""
+"""The work of an audit in its folder: it estimates the noise rate, trains networks, scores rows and writes tables."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from antidote_learn._types import ImageFiles, Inputs
+from antidote_learn.auditing.audit_result import Audit, build_audit, write_audit
+from antidote_learn.auditing.cross_training import collect_evidence
 from antidote_learn.auditing.embeddings import Embeddable, all_embeddings
-from antidote_learn.auditing.evidence import gather
-from antidote_learn.auditing.features import compared, same_rows, with_embeddings
-from antidote_learn.auditing.neighbours import nearest
-from antidote_learn.auditing.results import Audit, made_audit, write_audit
+from antidote_learn.auditing.features import neighbour_features, same_rows, with_embeddings
+from antidote_learn.auditing.issue_table import AuditRows, names_array
+from antidote_learn.auditing.neighbours import nearest_rows
 from antidote_learn.auditing.scores import score
-from antidote_learn.auditing.tables import Rows, names_array
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.training.checkpoint import write_bytes
 from antidote_learn.training.engine import Engine
@@ -28,7 +28,7 @@ from antidote_learn.training.progress import Reporter
 
 @dataclass(frozen=True)
 class AuditSpec:
-    """All that determines the numbers of an audit."""
+    """The settings that determine the numbers of an audit."""
 
     data: str
     data_hash: str
@@ -55,20 +55,20 @@ class AuditSpec:
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class AuditJob:
     """An audit to carry out.
 
     Attributes:
-        spec: What determines it.
+        spec: The settings that determine its numbers.
         given: The data as they were given.
-        data: The same as the networks read them; of what is to be embedded, the same as it was given.
-        embeddable: What is embedded first; None where nothing is.
-        names: Of the classes, in the user's own type.
+        data: The data as the networks read them; inputs that are still to be embedded are as they were given.
+        embeddable: The images or texts to embed first; None if there are none.
+        names: The class names, in the user's own type.
         inputs: The samples as they were given, in the order of the rows.
-        settings: Of the networks.
-        about: For the summary.
-        cut: Which rows to flag.
-        reporter: Who is told.
+        settings: The settings of the networks.
+        about: Entries of the summary that are known before the audit.
+        cut: The limits on flagged rows, ``max_flagged`` and ``fdr``.
+        reporter: The listener to the progress.
     """
 
     spec: AuditSpec
@@ -83,18 +83,18 @@ class Job:
     reporter: Reporter
 
 
-def work(engine: Engine, job: Job, folder: Path) -> Audit:
-    """The audit, from wherever the folder says that it stands."""
-    tell = job.reporter
+def run_audit(engine: Engine, job: AuditJob, folder: Path) -> Audit:
+    """Carries out the audit, starting from the checkpoints in the folder."""
+    reporter = job.reporter
     for note in job.given.notes:
-        tell.note(note)
-    data = _embedded(job, folder)
-    trainer = Trainer(engine, data, job.settings, tell)
+        reporter.note(note)
+    data = _embed_inputs(job, folder)
+    trainer = Trainer(engine, data, job.settings, reporter)
     rate = estimated_rate(trainer, folder)
     for warning in rate["warnings"]:
-        tell.note(warning)
-    evidence = gather(trainer, folder, rate=rate["rate"], epochs=job.spec.epochs)
-    around = nearest(compared(data), _told(tell, "nearest rows"))
+        reporter.note(warning)
+    evidence = collect_evidence(trainer, folder, rate=rate["rate"], epochs=job.spec.epochs)
+    around = nearest_rows(neighbour_features(data), _progress_teller(reporter, "nearest rows"))
     scores = score(
         data.labels,
         len(data.classes),
@@ -102,40 +102,40 @@ def work(engine: Engine, job: Job, folder: Path) -> Audit:
         around=around,
         trained_on=evidence.in_training,
         trust=evidence.in_training.of(data.labels),
-        told=_told(tell, "scores"),
+        tell=_progress_teller(reporter, "scores"),
     )
-    rows = Rows(data.labels, job.names, data.index, around, same_rows(job.given, job.inputs), _extra(job))
+    rows = AuditRows(data.labels, job.names, data.index, around, same_rows(job.given, job.inputs), _extra_columns(job))
     contradicted = int((evidence.held_out.classes[:, 0] != data.labels).sum())
-    found = made_audit(rows, scores, rate["rate"], contradicted, **job.cut, about=job.about, inputs=job.inputs)
+    found = build_audit(rows, scores, rate["rate"], contradicted, **job.cut, about=job.about, inputs=job.inputs)
     write_audit(folder, found)
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
     shutil.rmtree(folder / "checkpoint")
     return found
 
 
-def _embedded(job: Job, folder: Path) -> Prepared:
-    """The data as the networks read them."""
+def _embed_inputs(job: AuditJob, folder: Path) -> Prepared:
+    """Returns the data as the networks read them, embedded if they must be."""
     if job.embeddable is None:
         return job.data
-    told = _told(job.reporter, f"embeddings by {job.embeddable.encoder.name}")
-    return with_embeddings(job.data, all_embeddings(job.embeddable, folder, told, job.reporter.note))
+    tell = _progress_teller(job.reporter, f"embeddings by {job.embeddable.encoder.name}")
+    return with_embeddings(job.data, all_embeddings(job.embeddable, folder, tell, job.reporter.note))
 
 
-def _extra(job: Job) -> dict[str, Any]:
-    """Further columns of the table."""
+def _extra_columns(job: AuditJob) -> dict[str, Any]:
+    """Returns the further columns of the table: image files, clean labels."""
     extra: dict[str, Any] = {"file": list(job.inputs.names)} if isinstance(job.inputs, ImageFiles) else {}
     if job.data.clean_labels is not None:
         extra["clean_label"] = names_array(job.names)[job.data.clean_labels]
     return extra
 
 
-def _told(reporter: Reporter, name: str) -> Callable[[int, int], None]:
-    """Progress of what is no training, and where it can be stopped."""
+def _progress_teller(reporter: Reporter, name: str) -> Callable[[int, int], None]:
+    """Returns a function that reports progress outside of trainings and stops the audit after Ctrl-C."""
     reporter.stage(name, epochs=1, done=0)
 
-    def told(done: int, total: int) -> None:
+    def tell(done: int, total: int) -> None:
         reporter.step(epoch=0, samples=done, total=total)
         if interrupted():
             raise Interrupted
 
-    return told
+    return tell

@@ -1,4 +1,4 @@
-"""One cell of a grid is made: the training run, and the record it leaves."""
+"""The record of a grid's cell, and the training run that makes it."""
 
 from __future__ import annotations
 
@@ -21,36 +21,37 @@ SETTINGS = (
 
 NUMBER = (int, float)
 FIGURES: dict[str, type | tuple[type, ...]]
-FIGURES = {"last": NUMBER, "best": NUMBER, "seconds": NUMBER, "against": str, "settings": dict}  # of a run that ended
+# The entries, with their types, in the record of a run that ended well.
+FIGURES = {"last": NUMBER, "best": NUMBER, "seconds": NUMBER, "against": str, "settings": dict}
 
 
 def record_of(cell: Cell, folder: Path) -> dict[str, Any] | None:
-    """What a cell that has ended left in a grid's folder; None where it has not."""
+    """Reads the record of a cell in a grid's folder; None if the cell has not ended."""
     path = folder / cell.name / RECORD
     if not path.exists():
         return None
     record = read_json(path, {"noise": str, "seed": int})
     check_held(path, record, {"error": str} if "error" in record else FIGURES)
-    return {**record, "method": cell.method} if _lasts(record) else None  # two names may stand for the same run
+    return {**record, "method": cell.method} if _lasts(record) else None  # methods of two names may be the same run
 
 
 def run_cell(cell: Cell, folder: Path) -> dict[str, Any] | None:
-    """Makes the run, from its checkpoint if there is one, and writes its record; None where the user stopped it.
+    """Trains a cell, from its checkpoint if there is one, and writes its record; None if the user stopped it.
 
-    A run that breaks down (its loss is no number) is a record with its error. One that fails for lack of a file, of
-    room on the disk or of memory is told in the same way, but not written down: the next call tries it again.
+    A run that breaks down (its loss is no number) leaves a record with its error. A run that lacks a file, room on the
+    disk or memory returns such a record, too, but does not write it: the next call tries again.
     """
     known = record_of(cell, folder)
     if known is not None:
         return known
     place = folder / cell.name
     try:
-        found = _figures(cell, place)
+        found = _train_cell(cell, place)
     except Interrupted:
         return None
     except Exception as error:
         found = {"error": " ".join(f"{type(error).__name__}: {error}".split())}
-    record = {"method": cell.method, "trained": cell.trained, "noise": cell.noise, "seed": cell.seed, **found}
+    record = {"method": cell.method, "trained": cell.concrete_method, "noise": cell.noise, "seed": cell.seed, **found}
     if _lasts(record):
         place.mkdir(parents=True, exist_ok=True)
         write_sealed(place / RECORD, record)
@@ -58,16 +59,16 @@ def run_cell(cell: Cell, folder: Path) -> dict[str, Any] | None:
 
 
 def check_cell(cell: Cell) -> None:
-    """ValueError or FileNotFoundError where the run cannot begin; nothing is written."""
+    """Raises a ValueError or FileNotFoundError if the run cannot begin; writes nothing."""
     plan_run(cell.request)
 
 
 def _lasts(record: Mapping[str, Any]) -> bool:
-    """Whether another try would end alike: the run ended, or broke down of itself."""
+    """Tells whether another try would end alike: the run ended, or broke down by itself."""
     return "error" not in record or record["error"].startswith(f"{RunFailed.__name__}:")
 
 
-def _figures(cell: Cell, place: Path) -> dict[str, Any]:
+def _train_cell(cell: Cell, place: Path) -> dict[str, Any]:
     options = dict(cell.options)
     run = train(
         cell.data, method=cell.method, noise=cell.noise, seed=cell.seed, out=place / "run", resume=True, **options

@@ -1,4 +1,4 @@
-"""What networks say of every row: held-out predictions of two halves, and predictions during one training on all."""
+"""Three trainings judge every row: two on halves predict the other half, one on all rows predicts before it learns."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ from antidote_learn.training.estimation import add_judgement, restore_mean
 from antidote_learn.training.loop import Progress, Trainer, Training
 from antidote_learn.training.schedules import parse_schedule
 
-EPOCHS = 10
-LAST = 0.8  # of the epochs; the rest have a tenth of the learning rate
-HALVES, WHOLE = (4, 5), 6  # numbers of the trainings: not those of the noise rate or of a run
+EPOCHS = 10  # the default epochs of each training
+LAST = 0.8  # the share of the epochs after which the learning rate falls to a tenth
+HALVES, WHOLE = (4, 5), 6  # numbers of the trainings, which seed them; lower ones belong to the noise rate and to runs
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What was said of each row, in the mean over epochs.
+    """Predictions for each row, in the mean over epochs.
 
     Attributes:
-        held_out: By a network that never saw the row.
-        in_training: By a network that is trained on all rows, each time before it learns from the row.
+        held_out: The predictions of a network that never saw the row.
+        in_training: The predictions of a network that trains on all rows, each made before it learns from the row.
     """
 
     held_out: Beliefs
     in_training: Beliefs
 
 
-def robust(rate: float, trainer: Trainer) -> OneNetwork:
-    """How the networks of an audit are trained, at an estimated share of wrong labels."""
+def robust_method(rate: float, trainer: Trainer) -> OneNetwork:
+    """Returns the method that trains the networks of an audit, at an estimated share of wrong labels."""
     return OneNetwork(DatasetAntidoteLoss(trainer.samples, noise_rate=rate))
 
 
-def gather(trainer: Trainer, folder: Path, *, rate: float, epochs: int) -> Evidence:
-    """Trains the three networks, from where the folder says that they stand."""
+def collect_evidence(trainer: Trainer, folder: Path, *, rate: float, epochs: int) -> Evidence:
+    """Trains the three networks, starting from the checkpoints in the folder."""
     count = trainer.samples
     index = np.random.default_rng([trainer.settings.seed, 5]).permutation(count)
     first, second = index[: count // 2], index[count // 2 :]
     held_out = Beliefs.blank(count, trainer.classes)
     for number, (own, other) in enumerate(((second, first), (first, second))):
         stage = _stage(f"held-out predictions, half {number + 1} of 2", HALVES[number], own, epochs, folder)
-        found = _judged(trainer, robust(rate, trainer), stage, other)
+        found = _predict_other_half(trainer, robust_method(rate, trainer), stage, other)
         held_out.classes[other], held_out.probs[other] = found.classes, found.probs
-    said = Recorded(robust(rate, trainer), trainer.data.labels, trainer.classes)
+    said = RecordingMethod(robust_method(rate, trainer), trainer.data.labels, trainer.classes)
     trainer.fit(_stage("all rows", WHOLE, np.arange(count), epochs, folder), said)
     return Evidence(held_out, said.beliefs.mean)
 
@@ -64,8 +64,8 @@ def _stage(name: str, number: int, index: NDArray[np.int64], epochs: int, folder
     return Training(name, number, index, epochs, factor, folder / "checkpoint" / f"stage{number}.safetensors")
 
 
-def _judged(trainer: Trainer, method: Method, stage: Training, other: NDArray[np.int64]) -> Beliefs:
-    """The mean of what the method says of other rows after each epoch."""
+def _predict_other_half(trainer: Trainer, method: Method, stage: Training, other: NDArray[np.int64]) -> Beliefs:
+    """Trains on a stage's rows, and returns the mean over epochs of the predictions for other rows."""
     mean = MeanBeliefs(trainer.data.labels[other], trainer.classes)
 
     def judge(progress: Progress, record: dict[str, Any]) -> None:
@@ -75,13 +75,13 @@ def _judged(trainer: Trainer, method: Method, stage: Training, other: NDArray[np
     return mean.mean
 
 
-class Recorded:
-    """A method that also keeps the mean of what its network says of each row while it is trained.
+class RecordingMethod:
+    """A method that also keeps the mean of its network's predictions for each row in training.
 
     Args:
-        method: Any with one network.
-        labels: (N,) given.
-        classes: K.
+        method: A method with one network.
+        labels: (N,) given labels.
+        classes: K, the number of classes.
     """
 
     def __init__(self, method: OneNetwork, labels: NDArray[np.int64], classes: int) -> None:
@@ -89,7 +89,7 @@ class Recorded:
         self.logits = torch.empty(0)
 
     def build(self, ctx: Context) -> None:
-        """Makes the network, and listens to it."""
+        """Builds the network, and listens to its outputs."""
         self.method.build(ctx)
         ctx.keep("said", self)
         self.hearing = self.method.net.register_forward_hook(self._hear)
@@ -98,19 +98,19 @@ class Recorded:
         self.logits = logits.detach()
 
     def step(self, batch: Batch, ctx: Context) -> StepStats:
-        """As the method does; what was said before the step is kept."""
+        """Takes the method's step, and keeps the predictions from before it."""
         stats = self.method.step(batch, ctx)
         self.beliefs.add(batch.index.numpy(), self.logits.float().softmax(dim=1).cpu().numpy())
         return stats
 
     def relax_all(self, losses: Tensor, labels: Tensor) -> Relaxed | None:
-        """As the method does."""
+        """Returns the method's own relaxation."""
         return self.method.relax_all(losses, labels)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What was said."""
+        """Returns the predictions so far."""
         return {key: torch.from_numpy(array) for key, array in self.beliefs.state().items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Puts it back."""
+        """Puts the predictions of `state_dict` back."""
         self.beliefs.restore({key: tensor.numpy() for key, tensor in state.items()})

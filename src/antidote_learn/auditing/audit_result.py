@@ -1,4 +1,4 @@
-"""A finished audit: its table and figures, in memory and in a folder."""
+"""`Audit` is a finished audit, in memory and as the files of its folder."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 
 from antidote_learn._types import Inputs
-from antidote_learn.auditing.counts import estimate_count, flagged
-from antidote_learn.auditing.exporting import beside_the_data, write_table
+from antidote_learn.auditing.counts import estimate_count, flag_rows
+from antidote_learn.auditing.exporting import sort_as_data, write_table
+from antidote_learn.auditing.issue_table import AuditRows, class_summary, issues_table, pair_summary
 from antidote_learn.auditing.review import write_review
-from antidote_learn.auditing.scores import Scores
-from antidote_learn.auditing.tables import Rows, class_summary, issues_table, pair_summary
+from antidote_learn.auditing.scores import LabelScores
 from antidote_learn.training.checkpoint import (
     check_held,
     damage_told,
@@ -28,8 +28,8 @@ from antidote_learn.training.checkpoint import (
 )
 from antidote_learn.training.posterior import Posterior, read_posterior, write_posterior
 
-FORMAT = 1  # of summary.json
-PAIRS = 1000  # that the summary lists
+FORMAT = 1  # the version of summary.json; it grows when older code could not read the file
+PAIRS = 1000  # the most pairs of classes in summary.json: with many classes there are up to K * K
 NEIGHBOURS = "neighbours.safetensors"
 COLUMNS = (
     "index", "is_label_issue", "label_quality", "given_label", "predicted_label", "predicted_probability", "reason",
@@ -42,16 +42,16 @@ SUMMARY: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """Which labels are wrong, and how many.
+    """The result of an audit: which labels are wrong, and how many.
 
     Attributes:
         table: Every row, the worst first: ``index`` (0-based position in the source), ``is_label_issue``,
             ``label_quality`` (the probability that the given label is right), ``given_label``, ``predicted_label``,
             ``predicted_probability``, ``reason``, and where they are known ``file`` and ``clean_label``.
-        summary: What the command line prints of it as JSON, and more.
-        posterior: For each row its likeliest classes and their probabilities.
-        around: (N, m) the nearest rows of each, in the order of the posterior; None where they are not known.
-        inputs: The samples in that order; None where they are not at hand.
+        summary: The figures that the command line prints as JSON, and more.
+        posterior: The likeliest classes of each row and their probabilities.
+        around: (N, m) the nearest rows of each row, in the order of the posterior; None if they are not known.
+        inputs: The samples in the order of the posterior; None if they are not at hand.
     """
 
     table: pd.DataFrame
@@ -61,7 +61,7 @@ class Audit:
     inputs: Inputs | None = None
 
     def write_review(self, path: str | Path) -> None:
-        """Writes the page on which people look at the suspects and decide: one HTML file that needs no server."""
+        """Writes the review page, on which people look at suspects and decide: one HTML file, no server."""
         write_review(Path(path), self.table, self.summary, self.posterior, around=self.around, inputs=self.inputs)
 
     def export(self, path: str | Path) -> None:
@@ -70,44 +70,44 @@ class Audit:
         The columns of ``table``, which are those of cleanlab's ``CleanLearning``, and ``label_score``, which is what
         its Datalab calls ``label_quality``. Cells of a .csv that a spreadsheet would execute begin with an apostrophe.
         """
-        write_table(Path(path), beside_the_data(self.table))
+        write_table(Path(path), sort_as_data(self.table))
 
     @property
     def estimated_errors(self) -> int:
-        """How many labels are believed to be wrong."""
+        """The number of labels that are believed to be wrong."""
         return int(self.summary["estimated_errors"])
 
     @property
     def interval(self) -> tuple[int, int]:
-        """From how many to how many they may be."""
+        """The lowest and the highest number of wrong labels to expect."""
         low, high = self.summary["interval"]
         return int(low), int(high)
 
     @property
     def noise_rate(self) -> float:
-        """`estimated_errors` as a share of the rows."""
+        """The share of the rows that `estimated_errors` is."""
         return float(self.summary["noise_rate"])
 
     @property
     def by_class(self) -> pd.DataFrame:
-        """For each class: rows given it, how many of them are believed wrong, rows that should have it."""
+        """A table of the classes: rows given each, how many of them are believed wrong, rows that should have it."""
         return pd.DataFrame(self.summary["classes"])
 
     @property
     def by_pair(self) -> pd.DataFrame:
-        """Pairs of classes mistaken for one another, the most frequent first, with P(given | true)."""
+        """A table of the classes mistaken for one another, the most frequent pairs first, with P(given | true)."""
         columns = ["given_label", "predicted_label", "estimated_errors", "transition"]
         return pd.DataFrame(self.summary["pairs"], columns=columns)
 
     def __repr__(self) -> str:
-        """One line."""
+        """Returns the figures in one line."""
         low, high = self.interval
         return f"Audit({self.estimated_errors} of {len(self.table)} labels look wrong, between {low} and {high})"
 
 
-def made_audit(
-    rows: Rows,
-    scores: Scores,
+def build_audit(
+    rows: AuditRows,
+    scores: LabelScores,
     rate: float,
     contradicted: int,
     *,
@@ -116,9 +116,9 @@ def made_audit(
     about: dict[str, Any],
     inputs: Inputs | None,
 ) -> Audit:
-    """The audit that follows from the scores, see `estimate_count`; ``about`` goes into its summary."""
+    """Builds the audit from the scores; `estimate_count` counts errors, ``about`` goes into the summary."""
     count = estimate_count(scores.quality, rate, contradicted)
-    flags = flagged(scores.quality, scores.log_odds, max_flagged=max_flagged, fdr=fdr)
+    flags = flag_rows(scores.quality, scores.log_odds, max_flagged=max_flagged, fdr=fdr)
     summary = {
         "format": FORMAT,
         "n": count.rows,
@@ -138,7 +138,7 @@ def made_audit(
 
 
 def write_audit(folder: Path, audit: Audit) -> None:
-    """Tables, posterior, neighbours, summary and the review page, each whole or not at all."""
+    """Writes tables, posterior, neighbours, summary and review page, each file whole or not at all."""
     write_posterior(folder, audit.posterior)
     if audit.around is not None:
         write_tensors(folder / NEIGHBOURS, {"around": torch.from_numpy(audit.around.astype(np.int32))}, {})
@@ -146,7 +146,7 @@ def write_audit(folder: Path, audit: Audit) -> None:
 
 
 def write_issues(folder: Path, audit: Audit) -> None:
-    """What a cut changes: the tables, the page and the summary."""
+    """Writes the files that depend on which rows are flagged: tables, review page and summary."""
     for name in ("issues.parquet", "issues.csv"):
         write_table(folder / name, audit.table)
     audit.write_review(folder / "review.html")
@@ -154,7 +154,7 @@ def write_issues(folder: Path, audit: Audit) -> None:
 
 
 def read_audit(folder: Path, inputs: Inputs | None = None) -> Audit:
-    """What `write_audit` wrote, with the samples where they are at hand; ValueError where it is damaged."""
+    """Reads the files of `write_audit`; damaged files are a ValueError. ``inputs`` are the samples, if at hand."""
     summary = read_json(folder / "summary.json", SUMMARY)
     check_held(folder / "summary.json", dict(enumerate(summary["interval"])), {0: int, 1: int})
     if summary.get("format") != FORMAT:
@@ -168,8 +168,8 @@ def read_audit(folder: Path, inputs: Inputs | None = None) -> Audit:
 
 
 def cut_again(audit: Audit, *, max_flagged: int | None, fdr: float | None) -> Audit:
-    """The same audit with other rows flagged."""
+    """Returns the same audit with other rows flagged."""
     quality = audit.table["label_quality"].to_numpy(np.float64)
-    flags = flagged(quality, np.arange(len(quality), dtype=np.float64), max_flagged=max_flagged, fdr=fdr)
+    flags = flag_rows(quality, np.arange(len(quality), dtype=np.float64), max_flagged=max_flagged, fdr=fdr)
     table = audit.table.assign(is_label_issue=flags)
     return replace(audit, table=table, summary={**audit.summary, "flagged": int(flags.sum())})

@@ -1,4 +1,4 @@
-"""What a user asks of an audit, and all that can be refused of it before any data is read; nothing here needs torch."""
+"""The request for an audit, and the checks of it that need neither the data nor torch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AuditRequest:
 
 
 def check_audit(asked: AuditRequest) -> None:
-    """What can be told without the data.
+    """Checks all that can be checked before the data are read.
 
     Raises:
         ValueError: Bad arguments.

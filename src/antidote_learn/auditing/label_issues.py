@@ -1,4 +1,4 @@
-"""`find_label_issues`: the audit of somebody who has held-out probabilities or features already."""
+"""`find_label_issues` finds wrong labels for users who have held-out probabilities or features already."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from antidote_learn.auditing.counts import check_cut, flagged
-from antidote_learn.auditing.neighbours import identical, nearest
+from antidote_learn.auditing.counts import check_cut, flag_rows
+from antidote_learn.auditing.issue_table import AuditRows, issues_table
+from antidote_learn.auditing.neighbours import duplicate_groups, nearest_rows
 from antidote_learn.auditing.scores import score
-from antidote_learn.auditing.tables import Rows, issues_table
 from antidote_learn.core.beliefs import Beliefs, blocks
 from antidote_learn.data.labels import as_numpy, label_words, number_words, short_list, sort_class_names
 from antidote_learn.data.tabular import as_inputs
 
-SUM_TOLERANCE = 1e-2
-MOST = np.iinfo(np.int32).max  # classes: their numbers are kept as int32
-MANY = 1000  # classes, from which on those that no row has are left out
+SUM_TOLERANCE = 1e-2  # how far the sum of a row of probabilities may lie from 1, so that rounded ones pass
+MOST = np.iinfo(np.int32).max  # the most classes, as their numbers are kept as int32
+MANY = 1000  # the number of classes above which classes without rows are left out, to save memory
 
 Integers = NDArray[np.int64]
 
@@ -32,7 +32,7 @@ def find_label_issues(
     max_flagged: int | None = None,
     fdr: float | None = None,
 ) -> pd.DataFrame:
-    """Which labels are wrong, from held-out probabilities, from features, or (best) from both.
+    """Finds which labels are wrong, from held-out probabilities, from features, or (best) from both.
 
     Args:
         labels: (N,) given labels: integers 0 ... K - 1, or names, which stand for the columns of ``pred_probs`` in
@@ -48,7 +48,7 @@ def find_label_issues(
         ``given_label``, ``predicted_label``, ``predicted_probability``, ``reason``.
 
     Raises:
-        ValueError: Where an argument is not what it should be; says how to fix it.
+        ValueError: An argument is not what it should be; the message says how to fix it.
 
     Example:
         >>> labels = ["cat"] * 50 + ["dog"] * 50
@@ -59,10 +59,10 @@ def find_label_issues(
     """
     if pred_probs is None and features is None:
         raise ValueError("give pred_probs (held-out probabilities), features, or both; received neither")
-    given, classes = _numbered(labels, pred_probs)
+    given, classes = _number_by_columns(labels, pred_probs)
     if pred_probs is None and len(classes) > min(len(given), MANY):
-        given, classes = _occurring(given, classes)
-    said = [] if pred_probs is None else [_kept(pred_probs, given, len(classes))]
+        given, classes = _drop_empty_classes(given, classes)
+    said = [] if pred_probs is None else [_read_probabilities(pred_probs, given, len(classes))]
     return issues_of(given, classes, said, features, max_flagged=max_flagged, fdr=fdr)
 
 
@@ -75,25 +75,25 @@ def issues_of(
     max_flagged: int | None,
     fdr: float | None,
 ) -> pd.DataFrame:
-    """The table of every row, from what is said of them and, where they are given, their neighbours in features."""
+    """Returns the table of every row, from predictions and, if there are features, from neighbours in them."""
     check_cut(max_flagged, fdr)
     around = same = None
     if features is not None:
-        numbers = _checked_features(features, len(given))
-        around, same = nearest(numbers), identical([numbers])
+        numbers = _read_features(features, len(given))
+        around, same = nearest_rows(numbers), duplicate_groups([numbers])
     trust = said[0].of(given) if said else None
     scores = score(given, len(classes), said=said, around=around, trust=trust)
-    flags = flagged(scores.quality, scores.log_odds, max_flagged=max_flagged, fdr=fdr)
-    return issues_table(Rows(given, tuple(classes), np.arange(len(given)), around, same, {}), scores, flags)
+    flags = flag_rows(scores.quality, scores.log_odds, max_flagged=max_flagged, fdr=fdr)
+    return issues_table(AuditRows(given, tuple(classes), np.arange(len(given)), around, same, {}), scores, flags)
 
 
-def numbered_labels(labels: Any, count: int | None) -> tuple[Integers, Sequence[Any]]:
-    """Labels as numbers, and their classes; ``count`` is that of the classes, where it is known."""
-    return _numbered(labels, None if count is None else np.empty((0, count)))
+def number_labels(labels: Any, count: int | None) -> tuple[Integers, Sequence[Any]]:
+    """Returns labels as numbers, and their classes; ``count`` is the number of classes, if it is known."""
+    return _number_by_columns(labels, None if count is None else np.empty((0, count)))
 
 
-def _occurring(given: Integers, classes: Sequence[Any]) -> tuple[Integers, tuple[Any, ...]]:
-    """Without the classes that no row has: nothing speaks for them, and there may be a million."""
+def _drop_empty_classes(given: Integers, classes: Sequence[Any]) -> tuple[Integers, tuple[Any, ...]]:
+    """Leaves out the classes that no row has: nothing speaks for them, and there may be a million."""
     found, positions = np.unique(given, return_inverse=True)
     if len(found) < 2:
         raise ValueError(f"all labels are {classes[found[0]]!r}; at least two classes are needed")
@@ -105,8 +105,8 @@ def _occurring(given: Integers, classes: Sequence[Any]) -> tuple[Integers, tuple
     return positions.astype(np.int64), tuple(classes[k] for k in found.tolist())
 
 
-def _numbered(labels: Any, pred_probs: Any) -> tuple[Integers, Sequence[Any]]:
-    """Labels as numbers, and the classes that these stand for, in the user's own type."""
+def _number_by_columns(labels: Any, pred_probs: Any) -> tuple[Integers, Sequence[Any]]:
+    """Returns labels as column numbers, and the classes of the columns in the user's own type."""
     values = as_numpy(labels)
     if np.ndim(values) != 1 or not len(values):
         raise ValueError(f"labels must be a non-empty list (N,), one label a row; received shape {np.shape(values)}")
@@ -141,8 +141,8 @@ def _numbered(labels: Any, pred_probs: Any) -> tuple[Integers, Sequence[Any]]:
     return found, classes
 
 
-def _kept(pred_probs: Any, labels: Integers, count: int) -> Beliefs:
-    """The probabilities as beliefs, read and checked a block at a time."""
+def _read_probabilities(pred_probs: Any, labels: Integers, count: int) -> Beliefs:
+    """Reads and checks the probabilities a block at a time, and returns them as beliefs."""
     table: Any = pred_probs.to_numpy() if isinstance(pred_probs, pd.DataFrame) else as_numpy(pred_probs)
     table = table if isinstance(table, np.ndarray) else np.asarray(table)
     if table.shape != (len(labels), count) or table.dtype.kind not in "fiu":
@@ -164,8 +164,8 @@ def _kept(pred_probs: Any, labels: Integers, count: int) -> Beliefs:
     return made
 
 
-def _checked_features(features: Any, count: int) -> NDArray[np.float32]:
-    """(N, D) float32."""
+def _read_features(features: Any, count: int) -> NDArray[np.float32]:
+    """Checks the features and returns them as (N, D) float32."""
     values = features.to_numpy() if isinstance(features, pd.DataFrame) else features
     numbers = as_inputs(values, "features")
     if not isinstance(numbers, np.ndarray) or numbers.ndim != 2 or len(numbers) != count or count < 2:

@@ -1,4 +1,4 @@
-"""`antidote compare`: a grid of methods, noises and seeds, and its table."""
+"""`antidote compare` runs a grid of methods, noises and seeds, and prints its table."""
 
 import re
 import sys
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("table", "markdown", "csv", "json", "latex")
 ENGINES = ("local", "ray")
-NAMED = ("text_features", "augment", "strict")  # at their default, too: names of cells have always had them
+NAMED = ("text_features", "augment", "strict")  # options that name a cell even at their default: old grids go on
 
 
 @given.take_training
@@ -27,16 +27,18 @@ def compare(
     data: given.Data,
     methods: Annotated[str, typer.Option(help="Methods and losses, separated by commas.")],
     noise: Annotated[str, typer.Option(help="Noises, separated by commas.")] = "none",
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds: 0, 1, ...")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds: 0, 1, ...")] = 3,
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time (default: one for each core).")] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray for a Ray cluster.")] = "local",
+    engine: Annotated[str, typer.Option(help="Engine: local, or ray for a Ray cluster.")] = "local",
     out: Annotated[Path | None, typer.Option(help="The grid's folder (default: a name under grids).")] = None,
-    output: Annotated[str, typer.Option("--format", help="table, markdown, csv, json or latex.")] = "table",
+    output: Annotated[
+        str, typer.Option("--format", help="Form of the table: table, markdown, csv, json or latex.")
+    ] = "table",
     *,
-    training: given.Training,
+    training: given.TrainingOptions,
     quiet: given.Quiet = False,
 ) -> None:
-    """Compare methods under one protocol; a grid that was stopped goes on where it was."""
+    """Compare methods under one protocol; the same command continues a grid that was stopped."""
     with failures(again="go on with the same command"):
         for value, accepted, what in ((output, FORMATS, "--format"), (engine, ENGINES, "--engine")):
             if value not in accepted:
@@ -46,8 +48,8 @@ def compare(
 
         cells = make_cells(
             data,
-            methods=separated(methods),
-            noises=separated(noise),
+            methods=split_list(methods),
+            noises=split_list(noise),
             seeds=range(seeds),
             options=cell_options(training),
         )
@@ -56,31 +58,31 @@ def compare(
         check_layout(cells, folder)
         for note in dict.fromkeys(cell.note for cell in cells if cell.note and not quiet):
             say(f"note: {note}", err=True)
-        comparison = _made(cells, folder, engine, jobs, quiet)
-        _print(comparison, output, folder)
+        comparison = _make_comparison(cells, folder, engine, jobs, quiet)
+        _print_comparison(comparison, output, folder)
     failed = sum(cell["error"] is not None for cell in comparison.missing)
     if failed:
         say(f"antidote: {failed} of {len(cells)} runs failed", err=True)
         raise typer.Exit(1)
 
 
-def cell_options(training: given.Training) -> dict[str, Any]:
-    """What every run of a grid is asked for; a cell is named by it, so that what is at its default is left out."""
-    wanted = {*training.changed, *NAMED}
+def cell_options(training: given.TrainingOptions) -> dict[str, Any]:
+    """Returns the options of every run of a grid; they name its cells, so that defaults are left out."""
+    wanted = {*training.own_options, *NAMED}
     chosen = {name: value for name, value in training.arguments.items() if name in wanted}
     return {name: str(value) if isinstance(value, Path) else value for name, value in chosen.items()}
 
 
-def separated(text: str) -> list[str]:
-    """The parts of a list with commas; brackets protect what is in them."""
+def split_list(text: str) -> list[str]:
+    """Returns the parts of a list with commas; commas in brackets do not split."""
     return [part.strip() for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
 
 
-def _made(cells: "Sequence[Cell]", folder: Path, engine: str, jobs: int | None, quiet: bool) -> "Comparison":
-    """The grid, made as far as it is missing; stopped by the user, what there is of it is printed first."""
+def _make_comparison(cells: "Sequence[Cell]", folder: Path, engine: str, jobs: int | None, quiet: bool) -> "Comparison":
+    """Runs the missing cells and compares all; if the user stops it, the table so far is printed first."""
     from antidote_learn.bench.cluster import ray_engine
     from antidote_learn.bench.grid import check_cells, default_jobs, known_records, local_engine, run_grid
-    from antidote_learn.bench.tables import compared
+    from antidote_learn.bench.tables import compare_records
     from antidote_learn.cli.live import listener_for
     from antidote_learn.training.interrupts import Interrupted
 
@@ -89,17 +91,17 @@ def _made(cells: "Sequence[Cell]", folder: Path, engine: str, jobs: int | None, 
     listener = listener_for(cells, quiet=quiet)
     try:
         with listener:
-            return compared(cells, run_grid(cells, folder, chosen, listener))
+            return compare_records(cells, run_grid(cells, folder, chosen, listener))
     except (Interrupted, KeyboardInterrupt):
         from antidote_learn.bench.tables import as_markdown
 
-        typer.echo(as_markdown(compared(cells, known_records(cells, folder))), err=True)
+        typer.echo(as_markdown(compare_records(cells, known_records(cells, folder))), err=True)
         raise Interrupted from None
 
 
-def _print(comparison: "Comparison", output: str, folder: Path) -> None:
+def _print_comparison(comparison: "Comparison", output: str, folder: Path) -> None:
     from antidote_learn.bench import tables
-    from antidote_learn.bench.comparison import draw_comparison
+    from antidote_learn.bench.comparison_figure import draw_comparison
     from antidote_learn.bench.plots import save
 
     figure = draw_comparison(comparison)

@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 from antidote_learn.bench.plots import WIDTH
 from antidote_learn.bench.tables import Comparison, Row
 
-RATE = re.compile(r"([a-z]+):([\d.]+)$")
-STYLES = ("o-", "s--", "^-.", "D:", "v-", "P--", "X-.", "*:")  # markers tell methods apart without colour, too
-PANEL = 4.2  # inches high
+RATE = re.compile(r"([a-z]+):([\d.]+)$")  # a noise with its rate
+STYLES = ("o-", "s--", "^-.", "D:", "v-", "P--", "X-.", "*:")  # markers and lines, which differ without colour, too
+PANEL = 4.2  # the height of a panel in inches
 
 
 def kinds_with_rates(comparison: Comparison) -> dict[str, dict[float, str]]:
-    """Kinds of noise that come with two rates or more: their noises by rate; clean labels are rate 0 of each."""
+    """Returns the noises by rate for each kind with two rates or more; clean labels are rate 0 of every kind."""
     kinds: dict[str, dict[float, str]] = {}
     for noise in comparison.noises:
         found = RATE.match(noise)
@@ -29,7 +29,7 @@ def kinds_with_rates(comparison: Comparison) -> dict[str, dict[float, str]]:
 
 
 def draw_comparison(comparison: Comparison) -> Figure | None:
-    """A panel for each kind of noise with several rates; None where there is none."""
+    """Draws a panel for each kind of noise with several rates; None if there is no such kind."""
     kinds = kinds_with_rates(comparison)
     if not kinds:
         return None
@@ -56,7 +56,7 @@ def draw_comparison(comparison: Comparison) -> Figure | None:
         panel.set_ylabel("accuracy, last epoch (%)")
         panel.grid(alpha=0.25)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", fontsize=8, ncols=3)  # where it hides no line
+    figure.legend(handles, labels, loc="outside lower center", fontsize=8, ncols=3)  # below the panels it hides no line
     return figure
 
 

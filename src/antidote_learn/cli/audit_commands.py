@@ -1,4 +1,4 @@
-"""`antidote audit`: which labels are wrong, and a report for people; `antidote apply`: their review carried out."""
+"""`antidote audit` finds wrong labels and prints a report; `antidote apply` carries out people's review of them."""
 
 import json
 from pathlib import Path
@@ -12,11 +12,11 @@ from antidote_learn.cli.failures import failures
 from antidote_learn.cli.flags import with_flags
 
 if TYPE_CHECKING:
-    from antidote_learn.auditing.results import Audit
+    from antidote_learn.auditing.audit_result import Audit
 
 SHOWN = ("n", "estimated_errors", "interval", "noise_rate", "flagged", "why_wide", "encoder", "features", "out")
-WORST, PAIRS = 10, 5  # rows and pairs of classes in the report
-WIDTH = 100  # characters of a reason
+WORST, PAIRS = 10, 5  # the most rows and pairs of classes in the report, so that it fits on a screen
+WIDTH = 100  # the most characters of a reason in the report
 
 
 def audit(
@@ -25,13 +25,13 @@ def audit(
     text: given.Text = None,
     image: given.Image = None,
     encoder: given.Encoder = "auto",
-    max_flagged: Annotated[int | None, typer.Option(help="Flag at most so many rows.")] = None,
-    fdr: Annotated[float | None, typer.Option(help="Share of the flagged rows that may be right.")] = None,
-    noise: Annotated[str, typer.Option(help="Noise to add first, to try it out, e.g. symmetric:0.2.")] = "none",
+    max_flagged: Annotated[int | None, typer.Option(help="Largest number of rows to flag.")] = None,
+    fdr: Annotated[float | None, typer.Option(help="Largest share of flagged rows that may be right.")] = None,
+    noise: Annotated[str, typer.Option(help="Noise to add first, as a trial, e.g. symmetric:0.2.")] = "none",
     noise_seed: Annotated[int | None, typer.Option(help="Seed of that noise (default: --seed).")] = None,
-    subset: Annotated[int | None, typer.Option(help="Audit so many rows.")] = None,
+    subset: Annotated[int | None, typer.Option(help="Number of rows to audit (default: all).")] = None,
     model: given.Model = None,
-    epochs: Annotated[int, typer.Option(help="Of each of the three robust trainings.")] = 10,
+    epochs: Annotated[int, typer.Option(help="Epochs of each of the three robust trainings.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of weights, halves and order.")] = 0,
     out: Annotated[Path | None, typer.Option(help="The audit's folder (default: a name under audits).")] = None,
     export: Annotated[
@@ -46,7 +46,7 @@ def audit(
 ) -> None:
     """Find which labels are wrong, and how many."""
     with failures():
-        from antidote_learn.auditing.requests import AuditRequest, check_audit
+        from antidote_learn.auditing.audit_request import AuditRequest, check_audit
         from antidote_learn.cli.reporters import reporter_for
 
         asked: dict[str, Any] = {
@@ -74,7 +74,7 @@ def audit(
         from antidote_learn.auditing.exporting import writer_for
 
         if export is not None:
-            writer_for(export)  # before anything is trained
+            writer_for(export)  # a bad name is refused before anything is trained
         found = run(data, **asked)
         if export is not None:
             found.export(export)
@@ -85,15 +85,15 @@ def audit(
 
 
 def apply(
-    decisions: Annotated[Path | None, typer.Argument(help="What the review page exported, a .csv file.")] = None,
+    decisions: Annotated[Path | None, typer.Argument(help="The .csv file that the review page exported.")] = None,
     data: Annotated[
-        str | None, typer.Argument(help="What was audited: a .csv, .parquet or .npz file, or a folder.")
+        str | None, typer.Argument(help="The audited data: a .csv, .parquet or .npz file, or a folder.")
     ] = None,
     label: given.Label = None,
     out: Annotated[Path | None, typer.Option(help="The corrected data (default: beside DATA).")] = None,
     in_place: Annotated[bool, typer.Option("--in-place", help="Change DATA itself.")] = False,
     undo: Annotated[
-        Path | None, typer.Option(metavar="LOG", help="Take back the latest change in place, by its log.")
+        Path | None, typer.Option(metavar="LOG", help="Log of changes in place, the latest of which is taken back.")
     ] = None,
 ) -> None:
     """Correct a data set as its review says."""
@@ -134,11 +134,11 @@ def _report(found: "Audit") -> None:
     if summary["flagged"]:
         typer.echo()
         say("The worst rows:")
-        _print(found.table[found.table["is_label_issue"]].head(WORST), _row)
+        _print_rows(found.table[found.table["is_label_issue"]].head(WORST), _row_text)
     if summary["pairs"]:
         typer.echo()
         say("The most frequent mistakes:")
-        _print(found.by_pair.head(PAIRS), _pair)
+        _print_rows(found.by_pair.head(PAIRS), _pair_text)
     typer.echo()
     say(f"Looked at: {summary['features']}.")
     if summary.get("advice"):
@@ -147,18 +147,18 @@ def _report(found: "Audit") -> None:
     say(f"to look at them, open in a browser: {Path(summary['out']) / 'review.html'}", err=True)
 
 
-def _print(table: Any, line: Any) -> None:
+def _print_rows(table: Any, line: Any) -> None:
     for row in table.to_dict("records"):
         say(f"  {line(row)}")
 
 
-def _row(row: dict[str, Any]) -> str:
+def _row_text(row: dict[str, Any]) -> str:
     name = f", {row['file']}" if "file" in row else ""
     reason = escape_text(row["reason"])
     reason = reason if len(reason) <= WIDTH else f"{reason[: WIDTH - 3]}..."
     return f"row {row['index']}{name}: labelled {row['given_label']}; {reason}"
 
 
-def _pair(row: dict[str, Any]) -> str:
+def _pair_text(row: dict[str, Any]) -> str:
     count = row["estimated_errors"]
     return f"{row['predicted_label']} labelled as {row['given_label']}: {count} row{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""The table of an audit, one row for each sample with its reason, and summaries by class and by pair of classes."""
+"""The table of an audit, which gives a reason for each sample, and summaries by class and by pair of classes."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from antidote_learn.auditing.scores import Scores
+from antidote_learn.auditing.scores import LabelScores
 
-NAMED = 3  # rows that a reason names
+NAMED = 3  # the most rows that a reason names, so that it stays a sentence
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """What is known of the rows beside their scores.
+class AuditRows:
+    """The rows of an audit, without their scores.
 
     Attributes:
-        labels: (N,) given.
-        classes: K names.
-        index: (N,) positions in the source.
-        around: (N, m) the nearest rows, or None.
+        labels: (N,) given labels.
+        classes: The names of the K classes.
+        index: (N,) positions of the rows in the source.
+        around: (N, m) nearest rows, or None.
         same: (N,) a number that identical rows share, or None.
-        extra: Further columns of the table, (N,) each.
+        extra: The further columns (N,) of the table.
     """
 
     labels: Integers
@@ -39,8 +39,8 @@ class Rows:
     extra: Mapping[str, Any]
 
 
-def issues_table(rows: Rows, scores: Scores, flags: Flags) -> pd.DataFrame:
-    """Every row, the worst first."""
+def issues_table(rows: AuditRows, scores: LabelScores, flags: Flags) -> pd.DataFrame:
+    """Returns the table of every row, the worst first."""
     names = names_array(rows.classes)
     order = np.argsort(scores.log_odds, kind="stable")
     table = pd.DataFrame(
@@ -49,7 +49,7 @@ def issues_table(rows: Rows, scores: Scores, flags: Flags) -> pd.DataFrame:
             "is_label_issue": flags,
             "label_quality": scores.quality,
             "given_label": names[rows.labels],
-            "predicted_label": names[scores.predicted],
+            "predicted_label": names[scores.likeliest_class],
             "predicted_probability": scores.posterior.probs[:, 0].astype(np.float64),
             "reason": reasons(rows, scores),
             **rows.extra,
@@ -59,14 +59,14 @@ def issues_table(rows: Rows, scores: Scores, flags: Flags) -> pd.DataFrame:
 
 
 def names_array(classes: tuple[Any, ...]) -> NDArray[Any]:
-    """Class names for indexing, of their own type."""
+    """Returns the class names as an array of their own type, for indexing."""
     kinds = {type(name) for name in classes}
     return np.array(classes, dtype=None if len(kinds) == 1 and kinds <= {int, bool} else object)
 
 
-def reasons(rows: Rows, scores: Scores) -> list[str]:
-    """(N,) why each row is where it is, in words."""
-    predicted, quality, labels = scores.predicted, scores.quality, rows.labels
+def reasons(rows: AuditRows, scores: LabelScores) -> list[str]:
+    """Returns a sentence (N,) that says why each row has its place."""
+    predicted, quality, labels = scores.likeliest_class, scores.quality, rows.labels
     best = scores.posterior.probs[:, 0]
     twins = _twins(rows)
     near = None if rows.around is None else (rows.labels[rows.around] == predicted[:, None]).sum(axis=1)
@@ -85,12 +85,12 @@ def reasons(rows: Rows, scores: Scores) -> list[str]:
 
 
 def _percent(share: float) -> str:
-    """Nothing is sure."""
+    """Returns a share as text; none is shown as 0 % or 100 %, as nothing is sure."""
     return "<1%" if share < 0.005 else ">99%" if share >= 0.995 else f"{share:.0%}"
 
 
-def _twins(rows: Rows) -> dict[int, str]:
-    """By row, what identical rows with other labels say."""
+def _twins(rows: AuditRows) -> dict[int, str]:
+    """Returns by row a clause about identical rows with other labels."""
     if rows.same is None:
         return {}
     found: dict[int, str] = {}
@@ -105,8 +105,8 @@ def _twins(rows: Rows) -> dict[int, str]:
     return found
 
 
-def class_summary(rows: Rows, scores: Scores) -> pd.DataFrame:
-    """For each class: rows given it, how many of them are believed wrong, and rows that should have it."""
+def class_summary(rows: AuditRows, scores: LabelScores) -> pd.DataFrame:
+    """Returns for each class the rows given it, how many of them are believed wrong, and how many should have it."""
     count, wrong = len(rows.classes), scores.quality < 0.5
     given = np.bincount(rows.labels, minlength=count)
     errors = np.bincount(rows.labels[wrong], minlength=count)
@@ -116,18 +116,18 @@ def class_summary(rows: Rows, scores: Scores) -> pd.DataFrame:
             "given": given,
             "estimated_errors": errors,
             "error_rate": errors / np.maximum(given, 1),
-            "missing": np.bincount(scores.predicted[wrong], minlength=count),
+            "missing": np.bincount(scores.likeliest_class[wrong], minlength=count),
         }
     )
 
 
-def pair_summary(rows: Rows, scores: Scores) -> pd.DataFrame:
-    """Pairs of classes that are mistaken for one another, the most frequent first.
+def pair_summary(rows: AuditRows, scores: LabelScores) -> pd.DataFrame:
+    """Returns the pairs of classes that are mistaken for one another, the most frequent first.
 
     ``transition`` is T[predicted, given] = P(given | true), as the surest rows show it.
     """
-    wrong = np.flatnonzero((scores.quality < 0.5) & (scores.predicted != rows.labels))
-    pairs = pd.DataFrame({"given": rows.labels[wrong], "predicted": scores.predicted[wrong]})
+    wrong = np.flatnonzero((scores.quality < 0.5) & (scores.likeliest_class != rows.labels))
+    pairs = pd.DataFrame({"given": rows.labels[wrong], "predicted": scores.likeliest_class[wrong]})
     table = pairs.value_counts().reset_index(name="estimated_errors")
     given, predicted = table["given"].to_numpy(np.int64), table["predicted"].to_numpy(np.int64)
     names = names_array(rows.classes)

@@ -1,0 +1,55 @@
+"""Co-teaching (Han et al., 2018): two networks, each trained on what the other one finds easy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from antidote_learn.methods.base import Context, StepStats
+from antidote_learn.methods.parameters import Rate, rate_number
+
+if TYPE_CHECKING:
+    from antidote_learn._types import Batch
+
+
+@dataclass
+class CoTeaching:
+    """Co-teaching: two networks, each trained on the samples of smallest loss of the other.
+
+    The first network is the model.
+
+    Args:
+        noise_rate: The share of each batch that is left out in the end.
+        ramp: Epochs over which that share rises from 0.
+    """
+
+    noise_rate: Rate | None = None
+    ramp: int = 10
+
+    def __post_init__(self) -> None:
+        """Refuses what is no number of epochs."""
+        if self.ramp < 1:
+            raise ValueError(f"co-teaching needs ramp >= 1, got {self.ramp}")
+
+    def build(self, ctx: Context) -> None:
+        """Asks for the two networks."""
+        self.nets = [ctx.network("first"), ctx.network("second")]
+        self.optimizers = [ctx.optimizer(net) for net in self.nets]
+
+    def step(self, batch: Batch, ctx: Context) -> StepStats:
+        """Each network chooses for the other one."""
+        from torch.nn.functional import cross_entropy
+
+        from antidote_learn.core.selection import small_loss_weights
+
+        share = 1.0 - self.left_out(ctx.epoch)
+        losses = [cross_entropy(net(batch.inputs), batch.labels, reduction="none") for net in self.nets]
+        easy = [small_loss_weights(own, ctx.gather(own, batch), share=share) for own in losses]
+        loss = ctx.mean(easy[1] * losses[0], batch) + ctx.mean(easy[0] * losses[1], batch)
+        ctx.update(loss, *self.optimizers)
+        return StepStats(loss.detach() / 2, {"kept": share})
+
+    def left_out(self, epoch: int) -> float:
+        """R(T) of the paper: the share of a batch that no network is trained on, which rises linearly at first."""
+        rate = rate_number(self.noise_rate) or 0.0
+        return rate * min(1.0, epoch / max(1, self.ramp - 1))
