@@ -50,14 +50,14 @@ def test_twice_is_once_and_undone_is_before(name, tmp_path):
     before = tree(tmp_path)
     decisions = write_decisions(tmp_path / "decisions.csv", data, LINES)
     first = apply_decisions(decisions, data, in_place=True)
-    assert (first.relabel_rows, first.dropped, first.kept, first.already) == (1, 1, 1, False)
+    assert (first.relabelled, first.dropped, first.kept, first.already) == (1, 1, 1, False)
     after = tree(tmp_path)
     again = apply_decisions(decisions, data, in_place=True)
-    assert (again.relabel_rows, again.dropped, again.kept, again.already) == (1, 1, 1, True)
+    assert (again.relabelled, again.dropped, again.kept, again.already) == (1, 1, 1, True)
     assert tree(tmp_path) == after
     mode, modified = (os.stat(data).st_mode, os.stat(data).st_mtime) if data.is_file() else (0, 0)
     undone = undo_decisions(first.log)
-    assert (undone.relabel_rows, undone.dropped, undone.already) == (1, 1, False)
+    assert (undone.relabelled, undone.dropped, undone.already) == (1, 1, False)
     found = tree(tmp_path)
     log = str(first.log.relative_to(tmp_path))
     assert {file: content for file, content in found.items() if file not in (log, "decisions.csv")} == before
@@ -191,10 +191,10 @@ def test_the_log_tells_the_rows_that_were_dropped(name, tmp_path):
     data = make_data(tmp_path, name)
     before = content_hash(data)
     done = apply_decisions(write_decisions(tmp_path / "decisions.csv", data, LINES), data, in_place=True)
-    first, dropped, relabel_rows = (json.loads(line) for line in done.log.read_text().splitlines())
+    first, dropped, relabelled = (json.loads(line) for line in done.log.read_text().splitlines())
     assert (first["data_hash"], first["new_data_hash"]) == (before, content_hash(data))
     assert dropped == {"index": 0, "given_label": "cat", "new_label": None, "row": ["1.5", "cat"]}
-    assert relabel_rows == {"index": 1, "given_label": "cat", "new_label": "dog"}
+    assert relabelled == {"index": 1, "given_label": "cat", "new_label": "dog"}
     assert hashlib.sha256((tmp_path / first["backup"]).read_bytes()).hexdigest() == before
 
 

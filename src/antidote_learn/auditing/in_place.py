@@ -64,7 +64,7 @@ def _earlier_outcome(given: pd.DataFrame, source: Path, history: list[Applicatio
         undo = f", or undo what was applied since by its log, {log_of(source)}" if history else ""
         raise ValueError(f"{source.name}: {OTHER_DATA}{undo}")
     done = same[-1]
-    return Applied(source, log_of(source), done.relabel_rows, done.dropped, done.kept, already=True)
+    return Applied(source, log_of(source), done.relabelled, done.dropped, done.kept, already=True)
 
 
 def _change_file(
@@ -101,7 +101,7 @@ def _log_lines(
         data_hash=str(data_hash(given)),
         new_data_hash=new_hash,
         decisions=decisions_hash(given),
-        relabel_rows=done.relabel_rows,
+        relabelled=done.relabelled,
         dropped=done.dropped,
         kept=done.kept,
         backup=backup,

@@ -32,7 +32,7 @@ class Applied:
             where the row was dropped), and of image files ``file`` and ``new_file``. In place they follow a line with
             the data's digests before and after, and tell the cells of a dropped ``row`` of a table; nothing is logged
             where nothing changes.
-        relabel_rows: The number of labels that were changed.
+        relabelled: The number of labels that were changed.
         dropped: The number of rows that were left out.
         kept: The number of rows that were looked at and stay as they are.
         already: Whether an earlier call had applied the same decisions in place.
@@ -40,7 +40,7 @@ class Applied:
 
     out: Path
     log: Path
-    relabel_rows: int
+    relabelled: int
     dropped: int
     kept: int
     already: bool = False
@@ -60,7 +60,7 @@ class Application:
         data_hash: The digest of the data before.
         new_data_hash: The digest of the data afterwards.
         decisions: The digest of the decisions.
-        relabel_rows: As in `Applied`.
+        relabelled: As in `Applied`.
         dropped: As in `Applied`.
         kept: As in `Applied`.
         backup: The name of a copy of the file as it was; empty for a folder, whose files are only moved.
@@ -71,7 +71,7 @@ class Application:
     data_hash: str
     new_data_hash: str
     decisions: str
-    relabel_rows: int
+    relabelled: int
     dropped: int
     kept: int
     backup: str
@@ -155,7 +155,7 @@ def _application(record: dict[str, Any], changes: Sequence[dict[str, Any]]) -> A
     known = {field.name: record[field.name] for field in fields(Application)}
     known |= {"folders": tuple(map(str, record["folders"])), "changes": tuple(changes)}
     kinds: dict[str, type] = dict.fromkeys(("data_hash", "new_data_hash", "decisions", "backup"), str)
-    kinds |= dict.fromkeys(("relabel_rows", "dropped", "kept"), int)
+    kinds |= dict.fromkeys(("relabelled", "dropped", "kept"), int)
     wrong = [name for name, kind in kinds.items() if not isinstance(known[name], kind)]
     if wrong or not all(isinstance(change, dict) for change in changes):
         raise TypeError(f"{wrong[0] if wrong else 'a change'} is not what it was")

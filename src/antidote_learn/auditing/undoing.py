@@ -20,14 +20,14 @@ class Undone:
     Attributes:
         data: The file or folder, as it was before.
         log: The log, which notes the undoing, too.
-        relabel_rows: The number of labels that are again what they were.
+        relabelled: The number of labels that are again what they were.
         dropped: The number of rows that are back.
         already: Whether there was nothing left to undo.
     """
 
     data: Path
     log: Path
-    relabel_rows: int
+    relabelled: int
     dropped: int
     already: bool = False
 
@@ -75,7 +75,7 @@ def undo_decisions(log: str | Path) -> Undone:
         plan = _folder_plan(latest, data, room.path) if data.is_dir() else _file_plan(latest, data, room.path)
         write_bytes(room.path / "log", before + undo_text(latest))
         carry_out_plan(room.path, plan)
-    return Undone(data, path, latest.relabel_rows, latest.dropped)
+    return Undone(data, path, latest.relabelled, latest.dropped)
 
 
 def _file_plan(latest: Application, data: Path, room: Path) -> ChangePlan:

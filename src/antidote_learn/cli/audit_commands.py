@@ -108,7 +108,7 @@ def apply(
         from antidote_learn.auditing.applying import apply_decisions
 
         done = apply_decisions(decisions, data, label=label, out=out, in_place=in_place)
-    counts = f"{done.relabel_rows} labels changed, {done.dropped} rows dropped, {done.kept} kept as they were"
+    counts = f"{done.relabelled} labels changed, {done.dropped} rows dropped, {done.kept} kept as they were"
     say(f"already applied: {counts}" if done.already else counts)
     say(f"corrected data: {done.out}", err=True)
     if done.log.exists():
@@ -119,7 +119,7 @@ def _undo(log: Path) -> None:
     from antidote_learn.auditing.undoing import undo_decisions
 
     done = undo_decisions(log)
-    counts = f"{done.relabel_rows} labels are what they were, {done.dropped} rows are back"
+    counts = f"{done.relabelled} labels are what they were, {done.dropped} rows are back"
     say("already undone: nothing is left to undo" if done.already else counts)
     say(f"data as before: {done.data}", err=True)
 

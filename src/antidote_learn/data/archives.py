@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 
 from antidote_learn.data.safety import check_room
 
-KINDS = "biufcSUMm"  # of NumPy's types, those that hold plain values
+KINDS = "biufcSUMm"  # NumPy's kinds of plain values; objects and records are not among them
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-SUFFIX = ".npy"
+SUFFIX = ".npy"  # the end of a member's name, which savez appends to the name of its array
 
 
 def read_archive(path: Path, names: Sequence[str] | None = None) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """The arrays of these names that the file holds, and the names of all; pickled objects are never loaded.
+    """Read arrays of a .npz file by name, and list the names of all; pickled objects are never loaded.
 
     Args:
         path: A file of numpy.savez.
-        names: Which arrays to read; None for all.
+        names: The arrays to read, as far as the file holds them; None for all.
 
     Raises:
         ValueError: The file is no archive, or an array is not what its header says.
-        MemoryError: They do not fit into this machine's memory.
+        MemoryError: The arrays do not fit into this machine's memory.
     """
     if not zipfile.is_zipfile(path):
         raise ValueError("it is no archive of numpy.savez")
@@ -43,12 +43,12 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) ->
         _check_header(stream, member.file_size, name)
     with archive.open(member) as stream:
         array: NDArray[Any] = npy.read_array(stream, allow_pickle=False)
-        stream.read()  # to the end, where the checksum is compared
+        stream.read()  # zipfile compares the checksum at the end
     return array
 
 
 def _check_header(stream: Any, size: int, name: str) -> None:
-    """That the array is of plain values, and that there are as many bytes as its shape needs."""
+    """Refuse an array that is not of plain values, or has another number of bytes than its shape needs."""
     version = npy.read_magic(stream)
     if version not in HEADERS:
         raise ValueError(f"the array {name!r} has the unknown format {version}")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 class Part(NamedTuple):
-    """Which of a larger batch the images are: what is random is drawn for all of it, however it was split."""
+    """The place of some images in the whole batch; random numbers are drawn for all of it, however it was split."""
 
     start: int
     total: int
@@ -23,21 +23,21 @@ class Part(NamedTuple):
 def draw_integers(
     end: int, images: Tensor, generator: torch.Generator, part: Part | None, *, rows: int = 2
 ) -> tuple[Tensor, ...]:
-    """``rows`` tensors (B,) of integers, uniform in 0 ... end - 1."""
+    """Draw ``rows`` tensors (B,) of integers, uniform in 0 ... end - 1."""
     start, total = part or Part(0, len(images))
     drawn = torch.randint(end, (rows, total), generator=generator, device=generator.device)
     return drawn[:, start : start + len(images)].to(images.device).unbind()
 
 
 def draw_uniform(images: Tensor, generator: torch.Generator, part: Part | None, *, rows: int) -> Tensor:
-    """(rows, B) numbers, uniform in [0, 1)."""
+    """Draw (rows, B) numbers, uniform in [0, 1)."""
     start, total = part or Part(0, len(images))
     drawn = torch.rand((rows, total), generator=generator, device=generator.device)
     return drawn[:, start : start + len(images)].to(images.device)
 
 
 def crop(images: Tensor, *, padding: int, generator: torch.Generator, part: Part | None = None) -> Tensor:
-    """Crops of the images' own size, each at a random place of its image padded with zeros (black).
+    """Cut a crop of its own size out of each image, at a random place of the image padded with zeros (black).
 
     Limits: ``padding`` 0 gives the images.
 
@@ -45,7 +45,7 @@ def crop(images: Tensor, *, padding: int, generator: torch.Generator, part: Part
         images: (B, C, H, W) of any dtype.
         padding: Pixels added on every side; the shifts are uniform in -padding ... padding, both ways.
         generator: Draws the places.
-        part: Of which batch the images are a part; None where they are all of it.
+        part: The images' place in the whole batch; None where they are all of it.
 
     Returns:
         (B, C, H, W), contiguous.
@@ -59,17 +59,17 @@ def crop(images: Tensor, *, padding: int, generator: torch.Generator, part: Part
     plane = torch.arange(count * channels, device=images.device).view(count, channels, 1) * rows
     line = plane + torch.arange(height, device=images.device) + top.view(-1, 1, 1)
     starts = line * columns + left.view(-1, 1, 1)  # (B, C, H): where each line of the result begins in `padded`
-    windows = padded.reshape(-1).unfold(0, width, 1)  # a view: every run of W pixels
+    windows = padded.reshape(-1).unfold(0, width, 1)  # every run of W pixels, as a view
     return windows.index_select(0, starts.view(-1)).view(count, channels, height, width)
 
 
 def flip(images: Tensor, *, generator: torch.Generator, part: Part | None = None) -> Tensor:
-    """Each image as it is or mirrored left to right, with probability 1/2.
+    """Mirror each image left to right with probability 1/2.
 
     Args:
         images: (B, C, H, W) of any dtype.
-        generator: Draws which.
-        part: As for `crop`.
+        generator: Draws the images to mirror.
+        part: The images' place in the whole batch, as for `crop`.
 
     Returns:
         (B, C, H, W).
@@ -81,13 +81,13 @@ def flip(images: Tensor, *, generator: torch.Generator, part: Part | None = None
 
 
 def rotate(images: Tensor, *, degrees: float, generator: torch.Generator, part: Part | None = None) -> Tensor:
-    """Each image turned about its centre by a random angle, uniform in -degrees ... degrees (see `turn`).
+    """Turn each image about its centre by a random angle, uniform in -degrees ... degrees (see `turn`).
 
     Args:
         images: (B, C, H, W) of any dtype.
         degrees: The largest angle.
         generator: Draws the angles.
-        part: As for `crop`.
+        part: The images' place in the whole batch, as for `crop`.
 
     Returns:
         (B, C, H, W).
@@ -96,7 +96,7 @@ def rotate(images: Tensor, *, degrees: float, generator: torch.Generator, part: 
 
 
 def turn(images: Tensor, angles: Tensor) -> Tensor:
-    """Each image turned about its centre by its own angle; every pixel is that of the nearest place, or 0 (black).
+    """Turn each image about its centre by its own angle; a pixel is that of the nearest place, or 0 (black) outside.
 
     Args:
         images: (B, C, H, W) of any dtype.
@@ -119,12 +119,12 @@ def turn(images: Tensor, angles: Tensor) -> Tensor:
 
 
 def normalise(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
-    """(images / 255 - mean) / std.
+    """Compute (images / 255 - mean) / std.
 
     Args:
         images: (B, C, H, W) uint8.
         mean: One number for each channel, or a single one for all.
-        std: Likewise, above 0.
+        std: One number above 0 for each channel, or a single one for all.
 
     Returns:
         (B, C, H, W) float32, contiguous in channels-last order.
@@ -137,13 +137,13 @@ def normalise(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
     channels = images.shape[1]
     result = torch.empty(images.shape, device=images.device, memory_format=torch.channels_last)
     centre, scale = _per_channel("mean", mean, channels), _per_channel("std", std, channels)
-    for k in range(channels):  # a plane at a time: faster than over all at once, as what is in between stays small
+    for k in range(channels):  # a plane at a time is faster, as its intermediate results stay small
         result[:, k] = images[:, k].float().sub_(255.0 * centre[k]).div_(255.0 * scale[k])
     return result
 
 
 def _per_channel(name: str, numbers: Sequence[float], channels: int) -> Sequence[float]:
-    """One number for each channel."""
+    """Repeat a single number for all channels; ValueError for another count than 1 or ``channels``."""
     if len(numbers) not in (1, channels):
         raise ValueError(
             f"{name} must have one number for each of {channels} channels, or a single one for all; "

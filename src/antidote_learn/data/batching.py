@@ -19,15 +19,15 @@ Index = NDArray[np.int64]
 
 
 def epoch_order(count: int, *, seed: int, epoch: int) -> Index:
-    """(count,) the order of an epoch: a function of the seed and the epoch, so that a resumed run sees the same."""
+    """The order (count,) of an epoch, a function of the seed and the epoch, so that a resumed run sees the same."""
     return np.random.default_rng([seed, epoch]).permutation(count)
 
 
 def cut_batches(order: Index, *, batch_size: int, processes: int = 1) -> list[Index]:
-    """The order cut into global batches; none is dropped.
+    """Cut an order into global batches without dropping any sample.
 
-    A last batch with fewer than two samples for each process is joined to the one before it: batch norm cannot train on
-    a single sample.
+    A last batch with fewer than two samples for each process is joined to the one before it, as batch norm cannot train
+    on a single sample.
     """
     starts = list(range(0, len(order), batch_size))
     if len(starts) > 1 and len(order) - starts[-1] < 2 * processes:
@@ -36,34 +36,41 @@ def cut_batches(order: Index, *, batch_size: int, processes: int = 1) -> list[In
 
 
 def rank_slice(batch: Index, rank: int, processes: int) -> slice:
-    """Which samples of a global batch are this process's: contiguous, and even up to one."""
+    """The samples of a global batch that are this process's; parts are contiguous, and equal up to one sample."""
     ends = [len(batch) * r // processes for r in (rank, rank + 1)]
     return slice(*ends)
 
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """One process's part of a stream's batch."""
+    """One process's part of a stream's batch.
 
-    places: Index  # of its samples in the stream
-    index: Index  # of its samples in the training set
-    start: int  # of the part in the whole batch
-    total: int  # samples of the whole batch
+    Attributes:
+        places: The positions of its samples in the stream.
+        index: Their positions in the training set.
+        start: The position of its first sample in the whole batch.
+        total: The number of samples of the whole batch.
+    """
+
+    places: Index
+    index: Index
+    start: int
+    total: int
 
 
 def cut_plan(
     plan: EpochPlan, everything: Index, *, seeds: Sequence[int], epoch: int, batch_size: int, rank: int, processes: int
 ) -> list[list[Share]]:
-    """For each step of an epoch a process's share of every stream.
+    """Cut an epoch into steps, each a process's share of every stream.
 
     Args:
-        plan: Of the epoch.
+        plan: The plan of the epoch.
         everything: (n,) positions of the samples that a stream without an index visits.
-        seeds: One for each stream: its orders are a function of the seed and the epoch.
-        epoch: From 0.
-        batch_size: Of streams that have none of their own.
+        seeds: A seed for each stream, which with the epoch determines its order.
+        epoch: The epoch, from 0.
+        batch_size: The size of a global batch for streams that have none of their own.
         rank: This process's number.
-        processes: How many there are.
+        processes: The number of processes.
     """
     visits = [everything if stream.index is None else stream.index for stream in plan.streams]
     leader = next((number for number, visit in enumerate(visits) if len(visit)), None)
@@ -92,10 +99,10 @@ def cut_plan(
 
 
 def _full_batches(size: int, seed: int, epoch: int, batch_size: int) -> Iterator[Index]:
-    """Places of a stream's samples, a batch at a time without end; every round through it has an order of its own.
+    """Yield the places of a stream's samples batch by batch, without end; every round has its own order.
 
-    All batches have one size, that of the stream where it is smaller: no process is left without samples at a round's
-    end.
+    All batches have one size, that of the stream where it is smaller, so that no process is without samples at the end
+    of a round.
     """
     rest = np.empty(0, dtype=np.int64)
     for lap in count():
@@ -108,7 +115,7 @@ def _full_batches(size: int, seed: int, epoch: int, batch_size: int) -> Iterator
 
 
 def plan_state(plan: EpochPlan) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """A plan as tensors and a JSON value, for a checkpoint."""
+    """The tensors and the JSON value that a checkpoint holds of a plan."""
     tensors = {}
     for stream in plan.streams:
         if stream.index is not None:
@@ -122,7 +129,7 @@ def plan_state(plan: EpochPlan) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def plan_from_state(tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> EpochPlan:
-    """What `plan_state` gave."""
+    """Restore a plan from the result of `plan_state`."""
     streams = []
     for entry in state["streams"]:
         index = tensors.get(f"{entry['name']}.index")

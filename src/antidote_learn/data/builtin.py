@@ -1,6 +1,6 @@
-"""The named data sets: where their official files lie, how they are checked, and the arrays they give.
+"""The built-in data sets by name: their official files, the checks of these, and the arrays they give.
 
-Longer than other files because half of it is the literal table `DATA`.
+The file is longer than others because half of it is the literal table `DATA`.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ IDX_NAMES = (
 )  # fmt: skip
 
 Read = Callable[[Sequence[Path]], tuple[Pixels | Features, Labels, Pixels | Features, Labels]]
-"""The official files, in order, to (inputs, labels, test inputs, test labels)."""
+"""A function of the official files, in order, that gives (inputs, labels, test inputs, test labels)."""
 
 
 @dataclass(frozen=True)
 class Download:
-    """What the publisher offers: a ``.tar.gz`` of several files, or one file as ``.gz``; with its SHA-256."""
+    """A publisher's offer, a ``.tar.gz`` of several files or one file as ``.gz``, with its SHA-256."""
 
     url: str
     sha256: str
 
     @property
     def is_archive(self) -> bool:
-        """Whether it holds several files."""
+        """Whether the offer holds several files."""
         return self.url.endswith(".tar.gz")
 
 
 @dataclass(frozen=True)
 class File:
-    """An official file: its path below the data root, the SHA-256 of its uncompressed content, where it comes from."""
+    """An official file: its path below the data root, the SHA-256 of its uncompressed content, and its download."""
 
     path: str
     sha256: str
@@ -56,7 +56,7 @@ class File:
 
 @dataclass(frozen=True)
 class Human:
-    """Labels given by people: an ``.npz`` below the data root, its key for each choice, and who published them."""
+    """Labels given by people: a ``.npz`` below the data root, its key for each choice, and their publisher."""
 
     path: str
     keys: dict[str, str]
@@ -70,11 +70,11 @@ class Source:
     Attributes:
         about: One line for people.
         classes: The class names; label k is ``classes[k]``.
-        read: Turns the files into arrays; None where there is a ``load``.
-        files: In the order ``read`` takes them; none where the data comes inside a package.
-        human: The human labels there are, if any.
-        which: The human labels that are the given ones; None for the publisher's.
-        load: Reads everything below the data root by itself, where the files have no digests.
+        read: A function that turns the files into arrays; None where there is a ``load``.
+        files: The official files, in the order ``read`` takes them; none where the data comes inside a package.
+        human: The human labels, if there are any.
+        which: The human labels that training sees; None for the publisher's labels.
+        load: A function that reads everything below the data root, where the files have no digests.
     """
 
     about: str
@@ -87,32 +87,32 @@ class Source:
 
 
 def data_root(root: str | Path | None = None) -> Path:
-    """The folder that holds official files: the argument, else ANTIDOTE_DATA, else ``~/.cache/antidote``."""
+    """The folder of the official files: the argument, else ANTIDOTE_DATA, else ``~/.cache/antidote``."""
     return Path(root or os.environ.get("ANTIDOTE_DATA") or "~/.cache/antidote").expanduser()
 
 
 def load_named(
     name: str, *, root: str | Path | None = None, download: bool = False, progress: Progress | None = None
 ) -> Arrays:
-    """The data set of a built-in name.
+    """Load the data set of a built-in name.
 
-    Images are (N, C, H, W) uint8 or stay on disk, features (N, D) float32. Every file's digest is checked before it is
-    used, where the publisher gives one.
+    Images are (N, C, H, W) uint8 or stay on disk, features are (N, D) float32. The digest of every file is checked
+    before it is used, where the publisher gives one.
 
     Args:
         name: A key of `DATA`.
-        root: The folder that holds the official files, see `data_root`.
-        download: Whether files that are missing are fetched into it.
-        progress: Told of the bytes fetched, file by file.
+        root: The folder of the official files, see `data_root`.
+        download: Whether missing files are fetched into it.
+        progress: Called with the bytes fetched, file by file.
 
     Raises:
-        ValueError: For an unknown name, or a file that is not the official one.
-        FileNotFoundError: For a missing file; says what to put where.
+        ValueError: The name is unknown, or a file is not the official one.
+        FileNotFoundError: A file is missing; the message says what to put where.
     """
     source, folder = _source(name), data_root(root)
     if source.load is not None:
         return source.load(folder)
-    assert source.read is not None  # it is one of the two
+    assert source.read is not None  # a source has `load` or `read`
     given = None if source.which is None else human_labels(name, source.which, root=folder)
     if download:
         _fetch_missing(source, folder, progress)
@@ -127,16 +127,16 @@ def load_named(
 
 
 def human_labels(name: str, which: str, *, root: str | Path | None = None) -> tuple[Labels, Labels]:
-    """(labels, clean labels), both (N,), in the order of the data set's training samples.
+    """Read human labels and the clean labels, both (N,), in the order of the data set's training samples.
 
     Args:
         name: A data set that people labelled again: "cifar10" or "cifar100".
         which: aggregate, random1, random2, random3 or worse of cifar10; noisy of cifar100.
-        root: The folder that holds ``cifar10n.npz`` and ``cifar100n.npz``, see `data_root`.
+        root: The folder of ``cifar10n.npz`` and ``cifar100n.npz``, see `data_root`.
 
     Raises:
-        ValueError: For a data set without human labels, an unknown choice, or a damaged file.
-        FileNotFoundError: For a missing file; says what to put where.
+        ValueError: The data set has no human labels, the choice is unknown, or a file is damaged.
+        FileNotFoundError: A file is missing; the message says what to put where.
     """
     source = _source(name)
     if source.human is None:
@@ -160,13 +160,13 @@ def _source(name: str) -> Source:
 
 
 def _find_file(file: File, folder: Path) -> Path | None:
-    """The file as it is, or compressed where it is published so; None where it is missing."""
+    """Find the file, plain or as the ``.gz`` that is published; None where it is missing."""
     names = [file.path] if file.download.is_archive else [file.path, f"{file.path}.gz"]
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
 def _verify_file(name: str, file: File, folder: Path) -> Path:
-    """The file's place, once its content is known to be the official one."""
+    """Check that a file has the official content, and give its path."""
     place, offer = _find_file(file, folder), file.download
     if place is None:
         how = f"unpack {offer.url} in {folder}" if offer.is_archive else f"put {offer.url} there, unpacked or not"
@@ -187,7 +187,7 @@ def _fetch_missing(source: Source, folder: Path, progress: Progress | None) -> N
     for offer in dict.fromkeys(file.download for file in missing):
         paths = [file.path for file in missing if file.download == offer]
         if offer.is_archive:
-            archive = folder / f"{offer.sha256}.tar.gz"  # not its own name, under which the user may keep a copy
+            archive = folder / f"{offer.sha256}.tar.gz"  # its own name may be a copy of the user's
             fetch(offer.url, archive, sha256=offer.sha256, progress=progress)
             try:
                 extract(archive, folder, members=paths)
@@ -212,7 +212,7 @@ def _read_human(human: Human, which: str, folder: Path) -> tuple[Labels, Labels]
 
 
 def _read_cifar(paths: Sequence[Path], *, label_bytes: int) -> tuple[Pixels, Labels, Pixels, Labels]:
-    """CIFAR's training files and, last, its test file; the finest label of a record is its last one."""
+    """Read CIFAR's training files and, last, its test file; the finest label of a record is its last one."""
     train, test = (
         read_cifar(part, label_bytes=label_bytes, label_at=label_bytes - 1) for part in (paths[:-1], paths[-1:])
     )
@@ -220,7 +220,7 @@ def _read_cifar(paths: Sequence[Path], *, label_bytes: int) -> tuple[Pixels, Lab
 
 
 def _read_idx(paths: Sequence[Path]) -> tuple[Pixels, Labels, Pixels, Labels]:
-    """The four files of MNIST: images, labels, test images, test labels."""
+    """Read the four files of MNIST: images, labels, test images, test labels."""
     images, labels, test_images, test_labels = (read_idx(path) for path in paths)
     return images[:, None], labels.astype(np.int64), test_images[:, None], test_labels.astype(np.int64)
 
@@ -228,7 +228,7 @@ def _read_idx(paths: Sequence[Path]) -> tuple[Pixels, Labels, Pixels, Labels]:
 def _read_embedded(
     _: Sequence[Path], *, load: str, test_size: int | float
 ) -> tuple[Features, Labels, Features, Labels]:
-    """A data set inside scikit-learn, by the function that loads it, split by class with a fixed seed."""
+    """Load a data set inside scikit-learn by the name of its function, and split it by class with a fixed seed."""
     from sklearn import datasets
     from sklearn.model_selection import train_test_split
 
@@ -239,7 +239,7 @@ def _read_embedded(
 
 
 def _read_digits(_: Sequence[Path]) -> tuple[Pixels, Labels, Pixels, Labels]:
-    """The digits inside scikit-learn, whose 64 values from 0 to 16 are grey pixels."""
+    """Load the digits inside scikit-learn, whose 64 values from 0 to 16 become grey pixels."""
     train, labels, test, test_labels = _read_embedded((), load="load_digits", test_size=500)
     images, test_images = (np.round(x * 255 / 16).astype(np.uint8).reshape(-1, 1, 8, 8) for x in (train, test))
     return images, labels, test_images, test_labels
@@ -250,7 +250,7 @@ def _cifar_files(archive: Download, folder: str, digests: dict[str, str]) -> tup
 
 
 def _idx_files(folder: str, site: str, *, content: tuple[str, ...], packed: tuple[str, ...]) -> tuple[File, ...]:
-    """The four official idx files, with the digests of their content and of the ``.gz`` on the site."""
+    """The four official idx files, with the digests of their content and of the ``.gz`` files on the site."""
     return tuple(
         File(f"{folder}/{name}", raw, Download(f"{site}/{name}.gz", gz))
         for name, raw, gz in zip(IDX_NAMES, content, packed, strict=True)

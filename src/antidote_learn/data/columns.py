@@ -1,4 +1,4 @@
-"""The columns of a table: what each one is, how it is fitted, encoded, and restored from what a run saved."""
+"""The columns of a table: each is recognised, fitted, encoded, and restored from a saved run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from antidote_learn.data.sentences import EmbeddingColumn, embedding_column, emb
 from antidote_learn.data.state_checks import Meta, Tensors, damage_error, read_field, read_strings, read_tensor
 
 FLAGS = {"0": "False", "1": "True", "False": "False", "True": "True"}
-MAX_CATEGORIES = 100
-MAX_TERMS = 20_000
-MANY_TEXTS = 1000  # from here on a term must occur in two texts
-LONG_TEXT = 30  # characters on average
-MANY_NAMES = 20  # a column with more distinct values, one for nearly every row, identifies the rows
-LARGEST = float(np.finfo(np.float32).max)
+MAX_CATEGORIES = 100  # the most frequent categories that are kept; rarer ones have too few rows to learn from
+MAX_TERMS = 20_000  # the most frequent words and pairs of words that are kept, a width that a network still takes
+MANY_TEXTS = 1000  # with so many texts a term must occur in two of them, which leaves slips out
+LONG_TEXT = 30  # characters on average that make strings of several words a text rather than categories
+MANY_NAMES = 20  # with more distinct values than this, one for nearly every row, a column identifies the rows
+LARGEST = float(np.finfo(np.float32).max)  # the bound of a number, which is encoded as float32
 TEXT_SETTINGS: dict[str, Any] = {
     "lowercase": True,
     "ngram_range": [1, 2],
@@ -43,7 +43,7 @@ KINDS = {
     "categorical": "category",
     "string": "string",
 }
-"""What pandas infers of a column's values, and what it is here."""
+"""The kind of a column by the type that pandas infers."""
 DATE = r"\d{4}-\d{2}-\d{2}([ T].*)?"
 
 Floats = NDArray[np.float64]
@@ -51,7 +51,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """Standardised numbers or dates (kind "number" or "time"), and what is missing if training had missing ones."""
+    """Standardised numbers or dates (kind "number" or "time"), with a mark for missing ones if training had any."""
 
     name: str
     kind: str
@@ -61,18 +61,18 @@ class NumberColumn:
 
     @property
     def width(self) -> int:
-        """Of its block."""
+        """The width of its block."""
         return 1 + self.missing
 
     def encode(self, values: pd.Series[Any]) -> Block:
-        """(N, width)."""
+        """Encode the values as (N, width)."""
         numbers = _parse_numbers(values, self.name, self.kind)
         lost = np.isnan(numbers)
         scaled = np.where(lost, 0.0, (numbers - self.mean) / (self.std or math.inf))
         return np.stack([scaled, lost] if self.missing else [scaled], axis=1).astype(np.float32)
 
     def meta(self) -> Meta:
-        """For JSON."""
+        """The column's values for JSON."""
         return asdict(self)
 
 
@@ -86,11 +86,11 @@ class CategoryColumn:
 
     @property
     def width(self) -> int:
-        """Of its block."""
+        """The width of its block."""
         return len(self.categories)
 
     def encode(self, values: pd.Series[Any]) -> Block:
-        """(N, width), a 1 at the category; nothing where it is unknown."""
+        """Encode the values as (N, width) with a 1 at the category; an unknown one is all zeros."""
         names = names_of(values)
         if self.kind == "flag":
             names = names.str.capitalize().map(FLAGS)
@@ -100,13 +100,13 @@ class CategoryColumn:
         return sparse.csr_array((np.ones(known.sum(), np.float32), codes[known], ends), shape=(len(codes), self.width))
 
     def meta(self) -> Meta:
-        """For JSON."""
+        """The column's values for JSON."""
         return {**asdict(self), "categories": list(self.categories)}
 
 
 @dataclass(frozen=True, eq=False)
 class TextColumn:
-    """Text as TF-IDF; a missing text is an empty one."""
+    """Text as TF-IDF; a missing text counts as an empty one."""
 
     name: str
     terms: tuple[str, ...]
@@ -115,17 +115,17 @@ class TextColumn:
 
     @property
     def width(self) -> int:
-        """Of its block."""
+        """The width of its block."""
         return len(self.terms)
 
     def encode(self, values: pd.Series[Any]) -> Block:
-        """(N, width)."""
+        """Encode the values as (N, width)."""
         vectorizer = _vectorizer(vocabulary=self.terms)
         vectorizer.idf_ = self.idf
         return sparse.csr_array(vectorizer.transform(texts_of(values)), dtype=np.float32)
 
     def meta(self) -> Meta:
-        """For JSON."""
+        """The column's values for JSON."""
         return {"name": self.name, "kind": self.kind, "terms": list(self.terms), "settings": TEXT_SETTINGS}
 
 
@@ -135,7 +135,7 @@ Column = NumberColumn | CategoryColumn | TextColumn | EmbeddingColumn
 def fit_column(
     values: pd.Series[Any], name: str, *, is_text: bool, text_features: str = "tfidf"
 ) -> tuple[Column | None, str]:
-    """The column as it is encoded, or None where it is left out; and what to say about it."""
+    """Fit a column, which is None where it is left out, and write a note on it for the user."""
     if values.isna().all():
         return None, f"column {name!r} was left out: all its values are missing"
     kind = "text" if is_text else _kind(values, name)
@@ -149,7 +149,7 @@ def fit_column(
 
 
 def _kind(values: pd.Series[Any], name: str) -> str:
-    """Number, time, flag, category, text or identifier, by the type of the values and, for strings, by their look."""
+    """The kind of a column, from the type of its values or the look of its strings."""
     inferred = infer_dtype(values, skipna=True)
     if inferred not in KINDS:
         raise ValueError(
@@ -189,7 +189,7 @@ def _fit_text(values: pd.Series[Any], name: str) -> tuple[TextColumn | None, str
     vectorizer = _vectorizer(min_df=2 if len(values) >= MANY_TEXTS else 1, max_features=MAX_TERMS)
     try:
         vectorizer.fit(texts_of(values))
-    except ValueError as error:  # its way to say that there is no term
+    except ValueError as error:  # scikit-learn raises it where there is no term
         return None, f"column {name!r} was left out: {error}"
     return TextColumn(name, tuple(vectorizer.get_feature_names_out().tolist()), vectorizer.idf_), ""
 
@@ -199,7 +199,7 @@ def _vectorizer(**settings: Any) -> TfidfVectorizer:
 
 
 def _parse_numbers(values: pd.Series[Any], name: str, kind: str) -> Floats:
-    """Numbers, or dates as seconds: float64, NaN where missing; ValueError where a value is neither."""
+    """Parse numbers, or dates as seconds, to float64 with NaN where one is missing; ValueError for other values."""
     numbers = _seconds(values) if kind == "time" else _floats(values)
     doubtful = ~(np.abs(numbers) <= LARGEST)
     if not doubtful.any():
@@ -219,20 +219,20 @@ def _floats(values: pd.Series[Any]) -> Floats:
     plain = values.astype(object) if values.dtype == "category" else values
     try:
         numbers = pd.to_numeric(plain, errors="coerce")
-    except OverflowError:  # a whole number of more than 308 digits, which pandas takes as it is written
+    except OverflowError:  # pandas refuses a whole number of more than 308 digits, unless it is a string
         numbers = pd.to_numeric(plain.astype("str"), errors="coerce")
     return numbers.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def _seconds(values: pd.Series[Any]) -> Floats:
-    """Since 1970, UTC where no time zone is given."""
+    """The seconds since 1970 of dates, in UTC where no time zone is given."""
     plain = values if is_datetime64_any_dtype(values) else names_of(values)
     times = pd.to_datetime(plain, format="ISO8601", utc=True, errors="coerce")
     return np.asarray((times - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1), dtype=np.float64)
 
 
 def column_from_state(meta: Any, tensors: Tensors, idf: str) -> Column:
-    """The column that a run saved: what `meta` gave and, for text, the array called ``idf``; ValueError if damaged."""
+    """Restore a column from its saved values and, for text, the array named ``idf``; ValueError if damaged."""
     name, kind = read_field(meta, "name", str), read_field(meta, "kind", str)
     if kind in ("number", "time"):
         mean, std = read_field(meta, "mean", float), read_field(meta, "std", float)

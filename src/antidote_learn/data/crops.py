@@ -9,26 +9,26 @@ from torch import Tensor
 
 from antidote_learn.data.augment import Part, draw_uniform
 
-ATTEMPTS = 10  # boxes drawn for each image; where none lies inside it, the largest box in its centre is taken
+ATTEMPTS = 10  # boxes drawn for each image, as in torchvision; if none fits, the largest box in its centre is taken
 
 Range = tuple[float, float]
-"""The lowest and the highest."""
+"""The lowest and the highest value."""
 
 
 def crop_and_resize(
     images: Tensor, *, size: int, scale: Range, ratio: Range, generator: torch.Generator, part: Part | None = None
 ) -> Tensor:
-    """A random box of each image (see `draw_boxes`), resampled to (size, size) (see `resample`).
+    """Cut a random box out of each image (see `draw_boxes`) and resample it to (size, size) (see `resample`).
 
     Limits: ``scale`` and ``ratio`` (1, 1) give square images of this size as they are.
 
     Args:
         images: (B, C, H, W) uint8.
-        size: Side of the results.
-        scale: Range of the box's area, as a share of the image's.
-        ratio: Range of its width over its height.
+        size: The side of the results.
+        scale: The range of the box's area, as a share of the image's.
+        ratio: The range of the box's width over its height.
         generator: Draws the boxes.
-        part: Of which batch the images are a part; None where they are all of it.
+        part: The images' place in the whole batch; None where they are all of it.
 
     Returns:
         (B, C, size, size) uint8, contiguous.
@@ -39,10 +39,10 @@ def crop_and_resize(
 def draw_boxes(
     images: Tensor, *, scale: Range, ratio: Range, generator: torch.Generator, part: Part | None = None
 ) -> Tensor:
-    """Random boxes of whole pixels, drawn as torchvision's RandomResizedCrop draws them.
+    """Draw random boxes of whole pixels like torchvision's RandomResizedCrop.
 
-    The area is uniform, the logarithm of width over height is uniform, and so is the place; the first of ten boxes that
-    fits into the image is taken.
+    The area, the logarithm of width over height, and the place are uniform. The first of ten boxes that fits into the
+    image is taken.
 
     Returns:
         (B, 4) int64: top, left, height, width.
@@ -56,7 +56,7 @@ def draw_boxes(
     fits = (wide >= 1) & (wide <= width) & (tall >= 1) & (tall <= height)
     number = torch.arange(ATTEMPTS, device=images.device)[:, None]
     first = torch.where(fits, number, ATTEMPTS).amin(dim=0)
-    shape = min(max(width / height, ratio[0]), ratio[1])  # of the box in the centre
+    shape = min(max(width / height, ratio[0]), ratio[1])  # width over height of the box in the centre
     largest = (round(min(height, width / shape)), round(min(width, height * shape)))
     rows, columns = (_first_fit(sides, first, last) for sides, last in zip((tall, wide), largest, strict=True))
     slack = torch.stack([height - rows, width - columns])
@@ -65,15 +65,15 @@ def draw_boxes(
 
 
 def resample(images: Tensor, boxes: Tensor, *, size: int) -> Tensor:
-    """A box of each image as (size, size), with Pillow's bilinear filter: antialiased where the box is the larger.
+    """Resample a box of each image to (size, size) with Pillow's bilinear filter, antialiased where it shrinks.
 
-    Pixels outside of the box have no part in it, as if it had been cut out first. Pillow rounds between its two passes,
-    so that it may differ by a level.
+    Pixels outside of the box have no part in it, as if it had been cut out first. Results may differ from Pillow's by
+    one level, as Pillow rounds between its two passes.
 
     Args:
         images: (B, C, H, W) uint8.
         boxes: (B, 4) int64: top, left, height, width, inside the images.
-        size: Side of the results.
+        size: The side of the results.
 
     Returns:
         (B, C, size, size) uint8, contiguous.
@@ -85,18 +85,18 @@ def resample(images: Tensor, boxes: Tensor, *, size: int) -> Tensor:
 
 
 def crop_centre(images: Tensor, size: tuple[int, ...]) -> Tensor:
-    """The centre (h, w) of images (B, C, H, W) that are at least as large."""
+    """Cut the centre (h, w) out of images (B, C, H, W) that are at least as large."""
     top, left = (round((whole - part) / 2) for whole, part in zip(images.shape[2:], size, strict=True))
     return images[:, :, top : top + size[0], left : left + size[1]]
 
 
 def _first_fit(sides: Tensor, first: Tensor, last: int) -> Tensor:
-    """(B,) the side of the first box that fits, or else the last resort."""
+    """The side of the first box that fits, (B,), or ``last`` where none does."""
     return torch.cat([sides, sides.new_full((1, sides.shape[1]), last)]).gather(0, first[None])[0]
 
 
 def _resample_rows(images: Tensor, start: Tensor, length: Tensor, size: int) -> Tensor:
-    """(B, C, H, W) to (B, C, size, W) float32: lines start ... start + length - 1 of each image."""
+    """Resample lines start ... start + length - 1 of images (B, C, H, W) to (B, C, size, W) float32."""
     count, channels, height, width = images.shape
     plane = torch.arange(count * channels, device=images.device).view(count, channels, 1) * height
     lines = images.reshape(-1, width)
@@ -108,7 +108,7 @@ def _resample_rows(images: Tensor, start: Tensor, length: Tensor, size: int) -> 
 
 
 def _taps(start: Tensor, length: Tensor, size: int, height: int) -> tuple[Tensor, Tensor]:
-    """(K, B, size) lines of the image and their weights, which are a triangle's around each line of the result."""
+    """The lines that make up each line of the result, (K, B, size), and their weights, which form a triangle."""
     scale = (length.double() / size)[:, None]
     reach = scale.clamp(min=1.0)
     middle = scale * (torch.arange(size, device=start.device) + 0.5)  # (B, size), in lines of the box

@@ -1,4 +1,4 @@
-"""Files from the network: whole and with the right digest, or not there at all."""
+"""Files from the network, which are whole and have the right digest, or are not there at all."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.request import urlopen
 
-CHUNK = 1 << 18
-TIMEOUT_SECONDS = 30.0  # of silence, not of the whole download
+CHUNK = 1 << 18  # bytes read at a time, few enough for progress to move
+TIMEOUT_SECONDS = 30.0  # the longest silence of a server; the whole download may take longer
 
 Progress = Callable[[int, int | None], None]
-"""(bytes done, bytes in all or None where the server does not say)."""
+"""A function of (bytes done, bytes in all or None where the server does not say)."""
 
 
 def fetch(url: str, target: Path, *, sha256: str, progress: Progress | None = None) -> None:
-    """Downloads ``url`` to ``target``, which appears only when it is complete and its digest is right.
+    """Download ``url`` to ``target``, which appears only when it is complete and its digest is right.
 
     Args:
         url: An http or https address.
-        target: The file to write; its folder is made. Until the end the bytes lie beside it under another name, which
-            is removed whatever happens, Ctrl-C included.
-        sha256: What the downloaded bytes must have, in hexadecimal.
+        target: The file to write; its folder is made. Until the end the bytes lie beside it in another file, which is
+            removed whatever happens, Ctrl-C included.
+        sha256: The digest that the downloaded bytes must have, in hexadecimal.
         progress: Called after every chunk.
 
     Raises:
@@ -52,9 +52,9 @@ def fetch(url: str, target: Path, *, sha256: str, progress: Progress | None = No
 
 
 def extract(archive: Path, root: Path, *, members: Collection[str]) -> None:
-    """Unpacks the named files of a ``.tar.gz`` to ``root / member``, and nothing else that may be in it.
+    """Unpack the named files of a ``.tar.gz`` to ``root / member``, and nothing else.
 
-    Links and folders in the archive are never made, and its own idea of where a file belongs is not followed.
+    Links and folders in the archive are never made, and no path in it is followed.
 
     Raises:
         ValueError: The archive is damaged, or a member is not in it as a regular file.
@@ -74,7 +74,7 @@ def extract(archive: Path, root: Path, *, members: Collection[str]) -> None:
 
 
 def _chunks(url: str, target: Path) -> Iterator[tuple[bytes, int | None]]:
-    """(bytes, bytes in all) of a response; what goes wrong on the network is a FileNotFoundError."""
+    """Yield (bytes, bytes in all) of a response; a failure of the network is a FileNotFoundError."""
     try:
         with urlopen(url, timeout=TIMEOUT_SECONDS) as response:
             total, done = response.length, 0
@@ -91,7 +91,7 @@ def _chunks(url: str, target: Path) -> Iterator[tuple[bytes, int | None]]:
 
 @contextmanager
 def _open_until_whole(target: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes the name ``target`` when all went well, and is removed otherwise."""
+    """Open a file to write, which is named ``target`` when all went well and is removed otherwise."""
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:

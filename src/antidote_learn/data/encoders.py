@@ -1,4 +1,4 @@
-"""Encoders of images and of text, by name: which are installed, and which one reads a data set."""
+"""Encoders of images and of text by name, whether they are installed, and the choice of one for a data set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from antidote_learn._types import ImageFiles, Inputs
 from antidote_learn.data import pictures, sentences
 
-SMALLEST_SIDE = 16  # of images that are embedded without being asked: smaller ones are no pictures of things
+SMALLEST_SIDE = 16  # pixels; smaller images show no things, and are embedded only where the user asks for it
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,11 @@ class Encoder:
     """An encoder that comes inside packages.
 
     Attributes:
-        name: What users call it.
+        name: The name that users give.
         reads: "images" or "text".
-        width: How many numbers an image or a text becomes.
-        extra: Of this package, which installs it.
-        packages: What it is imported from.
+        width: The length of an embedding.
+        extra: The extra of this package that installs it.
+        packages: The packages that it is imported from.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Encoder:
 
     @property
     def advice(self) -> str:
-        """How to install it."""
+        """The command that installs it."""
         return f"pip install 'antidote-learn[{self.extra}]'"
 
 
@@ -51,7 +51,7 @@ CHOICES = ("auto", "none", *ENCODERS)
 
 
 def check_encoder(choice: str) -> None:
-    """ValueError where it is none of `CHOICES`, or names an encoder that is not installed."""
+    """Raise ValueError for a choice that is none of `CHOICES`, or an encoder that is not installed."""
     if choice not in CHOICES:
         raise ValueError(f"encoder must be one of {', '.join(CHOICES)}; received {choice!r}")
     encoder = ENCODERS.get(choice)
@@ -60,11 +60,11 @@ def check_encoder(choice: str) -> None:
 
 
 def select_encoder(choice: str, inputs: Inputs) -> Encoder | None:
-    """The encoder that reads these inputs; None where they are read as they are.
+    """Select the encoder for some inputs; None where they are read as they are.
 
     Args:
-        choice: One of `CHOICES`; "auto" is the one that suits them where it is installed.
-        inputs: Of the data set; whether a table has text is not asked.
+        choice: One of `CHOICES`; "auto" is the encoder that suits the inputs, where it is installed.
+        inputs: The inputs of the data set; a table may turn out to have no text.
     """
     if choice == "none":
         return None
@@ -84,7 +84,7 @@ def missing_encoder(inputs: Inputs) -> Encoder | None:
 
 
 def _matching_encoder(inputs: Inputs) -> Encoder | None:
-    """Text for a table, images for images that are not tiny."""
+    """The encoder of text for a table, that of images for images that are not tiny, else None."""
     if _is_table(inputs):
         return TEXT
     return IMAGES if _are_images(inputs) and not _are_tiny(inputs) else None
@@ -97,7 +97,7 @@ def _is_table(inputs: Inputs) -> bool:
 
 
 def _are_images(inputs: Inputs) -> bool:
-    """Grey or RGB, which files are decoded to."""
+    """Whether the inputs are grey or RGB images; files are decoded to RGB."""
     if isinstance(inputs, np.ndarray):
         return inputs.ndim == 4 and inputs.shape[1] in pictures.CHANNELS
     return isinstance(inputs, ImageFiles)

@@ -1,4 +1,4 @@
-"""What is fitted on the training part, saved with the run, and turns inputs into what a network reads."""
+"""Encodings, which turn inputs into the rows that a network reads; they are fitted on training data and saved."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from antidote_learn.data.sentences import EmbeddingColumn, check_text_features
 from antidote_learn.data.state_checks import Meta, Tensors, damage_error, read_field, read_strings, read_tensor
 from antidote_learn.data.tabular import as_frame, as_inputs
 
-VERSION = 1
-SAMPLED_FILES = 1000  # images on disk that are decoded for the mean and deviation
-CHUNK = 512  # images at a time
-IDF = "idf.{}"  # the saved array of a text column, by the column's position
+VERSION = 1  # of the saved format; loading refuses any other
+SAMPLED_FILES = 1000  # images on disk that are decoded for the mean and deviation; more hardly change them
+CHUNK = 512  # images whose pixels are counted at a time, few enough for any memory
+IDF = "idf.{}"  # the name of a text column's saved array, by the column's position
 
 
 class Encoding(Protocol):
-    """How inputs become what a network reads.
+    """The way from inputs to the rows that a network reads.
 
     Attributes:
         kind: "images" (in memory or in files), "features" or "table".
-        shape: Of one row: (C, H, W) or (D,).
-        notes: What the user should hear of the fit.
+        shape: The shape of one row, (C, H, W) or (D,).
+        notes: Notes on the fit for the user.
     """
 
     kind: ClassVar[str]
@@ -46,32 +46,32 @@ class Encoding(Protocol):
     def notes(self) -> tuple[str, ...]: ...  # noqa: D102
 
     def encode(self, inputs: Inputs) -> SampleRows:
-        """The inputs as rows; ValueError where they are not like those of training."""
+        """Encode inputs as rows; ValueError where they are not like those of training."""
         ...
 
     def state(self) -> tuple[Meta, dict[str, NDArray[Any]]]:
-        """What `encoding_from_state` needs: values for JSON, and arrays."""
+        """The values for JSON and the arrays that `encoding_from_state` needs."""
         ...
 
 
 def fit_encoding(arrays: Arrays, *, index: Index | None = None, text_features: str = "tfidf") -> Encoding:
-    """The encoding of a data set, fitted on its training part.
+    """Fit the encoding of a data set on its training part.
 
-    Images and image files: mean and deviation of each channel (of files, over 1000 evenly spaced ones). Features: mean
-    and deviation of each column. Tables, by column (what was left out is said in ``notes``):
+    Images have the mean and deviation of each channel, image files those of 1000 evenly spaced ones. Features have the
+    mean and deviation of each column. Tables are encoded by column; ``notes`` says which were left out:
 
     - numbers, and dates as seconds: standardised; a missing value is the mean, and is marked in a column of its own if
       the training part had any
     - booleans, categories and other strings: one column for each of the 100 most frequent values; any other value, new
       or missing, is all zeros
-    - text, which is what the user named, or strings of several words that are long (30 characters on average) or mostly
-      differ: TF-IDF of the 20 000 most frequent words and pairs of words, or sentence embeddings
-    - strings like 2026-01-31 are dates; strings of which nearly every one differs are identifiers and left out
+    - text: TF-IDF of the 20 000 most frequent words and pairs of words, or sentence embeddings. A column is text where
+      the user says so, or where its strings have several words and are long (30 characters on average) or mostly differ
+    - strings like 2026-01-31 are dates; strings that nearly all differ are identifiers and left out
 
     Args:
         arrays: The data set.
-        index: (n,) the rows of the training part; None is all.
-        text_features: What text becomes, "tfidf" or "embeddings".
+        index: (n,) the rows of the training part; None for all.
+        text_features: The features of text, "tfidf" or "embeddings".
     """
     check_text_features(text_features)
     inputs = arrays.inputs
@@ -91,7 +91,7 @@ def fit_encoding(arrays: Arrays, *, index: Index | None = None, text_features: s
 
 
 def encoding_from_state(meta: Any, tensors: Tensors) -> Encoding:
-    """The encoding that a run saved, from what `Encoding.state` gave; ValueError where that is incomplete."""
+    """Restore the encoding that a run saved with `Encoding.state`; ValueError where the state is incomplete."""
     kind, version = read_field(meta, "kind", str), read_field(meta, "version", int)
     if version != VERSION:
         raise ValueError(
@@ -115,14 +115,14 @@ def encoding_from_state(meta: Any, tensors: Tensors) -> Encoding:
 
 @dataclass(frozen=True, eq=False)
 class ImageEncoding:
-    """Images stay uint8 (N, C, H, W), or on disk; they are normalised a batch at a time, elsewhere.
+    """Images, which stay uint8 (N, C, H, W) or on disk; `Preparation` normalises them a batch at a time.
 
     Attributes:
         shape: (C, H, W) that the network reads.
-        mean: (C,) float32, of pixels in [0, 1].
+        mean: (C,) float32, the mean of pixels in [0, 1].
         std: (C,) float32, their deviation; 1 for a channel that is constant.
-        column: Of the table that named the image files of training; empty where none did.
-        stored: (C, H, W) of the rows, where they are larger than ``shape`` and the network reads a part of them.
+        column: The column of the table that named the image files of training; empty where none did.
+        stored: The shape (C, H, W) of the rows where the network reads only a part of them; else empty.
     """
 
     shape: tuple[int, ...]
@@ -134,9 +134,9 @@ class ImageEncoding:
     notes: ClassVar[tuple[str, ...]] = ()
 
     def encode(self, inputs: Inputs) -> SampleRows:
-        """Rows of uint8 (C, H, W); files are decoded to the size of training.
+        """Encode images as rows of uint8 (C, H, W); files are decoded to the size of training.
 
-        A table in memory stands for the files that its column names, relative to the current folder.
+        A table in memory names files in its column, relative to the current folder.
         """
         if self.column and isinstance(inputs, pd.DataFrame):
             inputs = image_files(as_frame(inputs, "the table"), self.column, Path())
@@ -149,7 +149,7 @@ class ImageEncoding:
         return DenseRows(inputs)
 
     def state(self) -> tuple[Meta, dict[str, NDArray[Any]]]:
-        """See `Encoding.state`."""
+        """The values for JSON and the arrays; see `Encoding.state`."""
         further = {"column": self.column, "stored": list(self.stored)}
         given = {name: value for name, value in further.items() if value}
         return _meta(self, shape=list(self.shape), **given), {"mean": self.mean, "std": self.std}
@@ -160,8 +160,8 @@ class FeatureEncoding:
     """Numbers, standardised by column; a column that was constant in training becomes 0.
 
     Attributes:
-        mean: (D,) float32.
-        std: (D,) float32; 0 for a constant column.
+        mean: (D,) float32, the mean of each column.
+        std: (D,) float32, its deviation; 0 for a constant column.
     """
 
     mean: NDArray[np.float32]
@@ -171,11 +171,11 @@ class FeatureEncoding:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(D,)."""
+        """The shape (D,) of one row."""
         return self.mean.shape
 
     def encode(self, inputs: Inputs) -> SampleRows:
-        """Rows of float32 (D,)."""
+        """Encode numbers as rows of float32 (D,)."""
         features = as_inputs(inputs)
         if not isinstance(features, np.ndarray) or features.shape[1:] != self.shape:
             raise ValueError(
@@ -187,7 +187,7 @@ class FeatureEncoding:
         return DenseRows(scaled)
 
     def state(self) -> tuple[Meta, dict[str, NDArray[Any]]]:
-        """See `Encoding.state`."""
+        """The values for JSON and the arrays; see `Encoding.state`."""
         return _meta(self, shape=list(self.shape)), {"mean": self.mean, "std": self.std}
 
 
@@ -196,8 +196,8 @@ class TableEncoding:
     """A table, column by column.
 
     Attributes:
-        columns: Those that are used, in the order of their blocks in a row.
-        notes: Columns that were left out, and why.
+        columns: The columns in use, in the order of their blocks in a row.
+        notes: Notes on columns that were left out, with the reasons.
     """
 
     columns: tuple[Column, ...]
@@ -206,16 +206,16 @@ class TableEncoding:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(D,)."""
+        """The shape (D,) of one row."""
         return (sum(column.width for column in self.columns),)
 
     @property
     def strings(self) -> tuple[str, ...]:
-        """Columns whose values are names or text: to be read as they are written (`read_features`)."""
+        """Columns of names or text, which `read_features` must read as they are written."""
         return tuple(column.name for column in self.columns if column.kind in ("category", "text", "embedding"))
 
     def encode(self, inputs: Inputs) -> SampleRows:
-        """Rows of float32 (D,), sparse where that takes less memory; other columns of the table are ignored."""
+        """Encode a table as rows of float32 (D,), sparse where that takes less memory; unknown columns are ignored."""
         if not isinstance(inputs, pd.DataFrame):
             raise ValueError(f"a table (DataFrame) is needed, as in training; received {_describe_inputs(inputs)}")
         frame = as_frame(inputs, "the table")
@@ -227,18 +227,18 @@ class TableEncoding:
 
     @property
     def exact(self) -> NDArray[np.bool_]:
-        """(D,), which numbers of a row are the same on every machine: all but embeddings (their last digits)."""
+        """(D,), whether a number is the same on every machine; embeddings may differ in their last digits."""
         columns = self.columns
         return np.repeat([column.kind != EmbeddingColumn.kind for column in columns], [c.width for c in columns])
 
     def state(self) -> tuple[Meta, dict[str, NDArray[Any]]]:
-        """See `Encoding.state`."""
+        """The values for JSON and the arrays; see `Encoding.state`."""
         texts = {IDF.format(i): column.idf for i, column in enumerate(self.columns) if isinstance(column, TextColumn)}
         return _meta(self, columns=[column.meta() for column in self.columns], notes=list(self.notes)), texts
 
 
 def _fit_images(shape: tuple[int, ...], rows: SampleRows, index: Index) -> ImageEncoding:
-    """Mean and deviation of each channel from counts of its 256 values, a chunk of images at a time."""
+    """Fit the mean and deviation of each channel from counts of its 256 values, a chunk of images at a time."""
     counts = np.zeros((shape[0], 256))
     for start in range(0, len(index), CHUNK):
         images = rows.take(index[start : start + CHUNK]).numpy()
@@ -251,7 +251,7 @@ def _fit_images(shape: tuple[int, ...], rows: SampleRows, index: Index) -> Image
 
 
 def _fit_features(features: NDArray[np.float32]) -> FeatureEncoding:
-    """In float64, where the mean of up to 2^29 equal float32 numbers is exact, so that the deviation is 0."""
+    """Fit the mean and deviation in float64: the mean of up to 2^29 equal float32 numbers is exact, the deviation 0."""
     mean, std = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
     return FeatureEncoding(mean.astype(np.float32), std.astype(np.float32))
 
@@ -280,7 +280,7 @@ def _meta(encoding: Encoding, **fields: Any) -> Meta:
 
 
 def _read_row_shape(meta: Meta, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The rows' own shape, which runs whose network reads all of a row do not name."""
+    """Read the shape of the stored rows; it is empty in runs whose network reads all of a row."""
     if "stored" not in meta:
         return ()
     stored = tuple(read_field(meta, "stored", list))

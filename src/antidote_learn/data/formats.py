@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 CIFAR_SHAPE = (3, 32, 32)
 PIXELS = math.prod(CIFAR_SHAPE)
-RECORDS_AT_ONCE = 1024
+RECORDS_AT_ONCE = 1024  # images read at a time, 3 MB
 IDX_BYTES = 0x08  # the type code of unsigned bytes, the only one in MNIST's files
 
 
 def content_digest(path: Path) -> str:
-    """SHA-256 of a file's content, in hexadecimal; of a ``.gz`` the uncompressed content."""
+    """SHA-256 of a file's content in hexadecimal; a ``.gz`` file is uncompressed for it."""
     with _open_content(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -29,21 +29,21 @@ def content_digest(path: Path) -> str:
 def read_cifar(
     files: Sequence[Path], *, label_bytes: int, label_at: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Images and labels of CIFAR's binary version, file after file.
+    """Read images and labels of CIFAR's binary version, file after file.
 
     A record is ``label_bytes`` labels, then 1024 red, 1024 green and 1024 blue bytes, rows first. The images are read
-    into one array, so that little more memory is needed than what is returned.
+    into one array, so that hardly more memory is needed than for the result.
 
     Args:
         files: The files, in order.
         label_bytes: Labels in a record: 1 in CIFAR-10, 2 (coarse, fine) in CIFAR-100.
-        label_at: Which of them is returned, from 0.
+        label_at: The position of the label to return among them, from 0.
 
     Returns:
         (N, 3, 32, 32) uint8 images and (N,) int64 labels.
 
     Raises:
-        ValueError: For a file that does not consist of whole records.
+        ValueError: A file does not consist of whole records.
     """
     record = label_bytes + PIXELS
     counts = [_count_records(path, record) for path in files]
@@ -71,10 +71,10 @@ def _count_records(path: Path, record: int) -> int:
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
-    """The array of unsigned bytes in an idx file, plain or ``.gz``; its shape is the file's.
+    """Read the array of unsigned bytes in an idx file, plain or ``.gz``.
 
     Raises:
-        ValueError: For a file that is no idx file of unsigned bytes, or whose size is not the one its header gives.
+        ValueError: The file is no idx file of unsigned bytes, or its size is not the one in its header.
     """
     with _open_content(path) as stream:
         content = stream.read()
@@ -96,7 +96,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
 @contextmanager
 def _open_content(path: Path) -> Iterator[BufferedIOBase]:
-    """A file's uncompressed content; damaged compression is a ValueError."""
+    """Open a file's uncompressed content; damaged compression is a ValueError."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             yield stream

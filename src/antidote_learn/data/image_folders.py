@@ -1,4 +1,4 @@
-"""A folder of images by class: what is in it, what can be read, and the pixels."""
+"""Folders of images by class: their image files, which of these can be read, and the pixels."""
 
 from __future__ import annotations
 
@@ -23,18 +23,26 @@ from antidote_learn.data.safety import check_name, check_regular, is_text, reada
 EXTENSIONS = (
     ".avif", ".bmp", ".gif", ".jp2", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp",
 )  # fmt: skip
-FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")  # none that starts a program, as EPS
+FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")  # not EPS, which starts a program
 LAYOUT = "put images into FOLDER/CLASS/, or into FOLDER/train/CLASS/ and FOLDER/test/CLASS/ (or val)"
-NAMED = 5  # at most so many files are named in a note
-BATCH = 16  # images a worker decodes between two calls of `progress`
-PROBE = 8  # the size at which an image is decoded to see whether it can be
+NAMED = 5  # files that a note names at most, so that it fits into a few lines
+BATCH = 16  # images that a worker decodes between two calls of `progress`
+PROBE = 8  # the side to which an image is decoded as a test, small to be quick
 
 Progress = Callable[[int, int], None]
-"""(images done, images in all)."""
+"""A function of (images done, images in all)."""
 
 
 class Candidate(NamedTuple):
-    """``root / name`` is an image of class ``label``; ``error`` says why it cannot be read, ``side`` is the shorter."""
+    """An image file to check.
+
+    Attributes:
+        root: The folder that ``name`` is relative to.
+        name: The file.
+        label: Its class.
+        side: The length of its shorter side, once it was read.
+        error: The reason why it cannot be read; empty where it can.
+    """
 
     root: Path
     name: str
@@ -51,25 +59,25 @@ def read_folder(
     test: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Arrays:
-    """A folder with one sub-folder of images a class, or with such folders under ``train`` and ``test`` (or ``val``).
+    """Read a folder with one sub-folder of images a class, or with such folders in ``train`` and ``test`` (or ``val``).
 
-    Every image is decoded once. What cannot be read, has more pixels than Pillow's ``Image.MAX_IMAGE_PIXELS``, is a
-    pipe or a device, or has a name that is not UTF-8, is left out and named in `Arrays.notes`. Hidden files and those
-    without an image's extension are not looked at. A link to a folder can be a class, unless it leads back to where it
-    lies; deeper ones are not followed.
+    Every image is decoded once as a test. An image is left out and named in `Arrays.notes` if it cannot be read, has
+    more pixels than Pillow's ``Image.MAX_IMAGE_PIXELS``, is a pipe or a device, or has a name that is not UTF-8. Hidden
+    files and files without an image's extension are ignored. A link to a folder can be a class, unless it leads back
+    to where it lies; deeper links are not followed.
 
     Args:
         path: The folder.
-        size: Side of the square that an image is decoded to; by default 32, 64 or 224 where the median of the shorter
-            sides is up to 48, up to 96, or above.
-        strict: Refuse the folder if any image cannot be read.
+        size: The side of the square that an image is decoded to; by default 32, 64 or 224 where the median of the
+            shorter sides is up to 48, up to 96, or above.
+        strict: Whether an image that cannot be read is an error.
         test: Another folder of images by class, to test on.
-        progress: Told how many images were read.
+        progress: Called with the number of images read.
 
     Raises:
         FileNotFoundError: There is no such folder.
-        ValueError: For fewer than two classes, a test class that training does not have, or, with ``strict``, an image
-            that cannot be read.
+        ValueError: There are fewer than two classes, a test class that training does not have, or, with ``strict``, an
+            image that cannot be read.
     """
     if size is not None and size < 1:
         raise ValueError(f"size must be the side of an image in pixels, at least 1; received {size!r}")
@@ -93,19 +101,19 @@ def read_folder(
 
 
 def image_names(path: str | Path) -> tuple[Path, list[str]]:
-    """Where the class folders of the training samples lie, and the image files below, be they readable or not."""
+    """The folder that holds the class folders of training, and all image files below it, readable or not."""
     root, _ = _splits(_folder(path), None)
     return root, [image.name for image in _list_images(root)]
 
 
 def decode(files: ImageFiles, index: ArrayLike) -> NDArray[np.uint8]:
-    """The images of the rows ``index`` (B,), as (B, 3, size, size).
+    """Decode the images of the rows ``index`` (B,) to (B, 3, size, size) in RGB.
 
-    The largest centred square, upright by its EXIF orientation, is resized with an antialiased bilinear filter to RGB.
-    What is transparent becomes white; of 16 bits the upper 8 are kept.
+    An image is turned upright by its EXIF orientation, and its largest centred square is resized with an antialiased
+    bilinear filter. Transparent pixels become white; 16 bits are cut to their upper 8.
 
     Raises:
-        ValueError: For a file that cannot be read.
+        ValueError: A file cannot be read.
     """
     rows = np.asarray(index, dtype=np.int64)
     pixels = np.empty((len(rows), 3, files.size, files.size), dtype=np.uint8)
@@ -122,7 +130,7 @@ def decode(files: ImageFiles, index: ArrayLike) -> NDArray[np.uint8]:
 
 
 def decode_all(files: ImageFiles, *, workers: int, progress: Progress | None = None) -> NDArray[np.uint8]:
-    """All images as one array (N, 3, size, size), decoded by ``workers`` threads."""
+    """Decode all images to one array (N, 3, size, size), by ``workers`` threads."""
     pixels = np.empty((len(files), 3, files.size, files.size), dtype=np.uint8)
 
     def fill(rows: range) -> None:
@@ -133,7 +141,7 @@ def decode_all(files: ImageFiles, *, workers: int, progress: Progress | None = N
 
 
 def _run_in_threads(work: Callable[[range], None], count: int, workers: int, progress: Progress | None) -> None:
-    """``work`` on batches of the rows 0 ... count - 1, by threads: Pillow decodes and resizes outside the GIL."""
+    """Run ``work`` on batches of the rows 0 ... count - 1 in threads; Pillow decodes and resizes outside the GIL."""
     batches = [range(first, min(first + BATCH, count)) for first in range(0, count, BATCH)]
     with ThreadPoolExecutor(workers) as pool:
         for rows, _ in zip(batches, pool.map(work, batches), strict=True):
@@ -150,14 +158,14 @@ def _folder(path: str | Path) -> Path:
 
 
 def _subfolders(folder: Path) -> list[Path]:
-    """The folders in a folder, sorted by name, but for hidden ones and links that lead back to where they lie."""
+    """The folders in a folder by name, without hidden ones and links that lead back to where they lie."""
     own = folder.resolve()
     found = (path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     return sorted(path for path in found if not own.is_relative_to(path.resolve()))
 
 
 def _splits(folder: Path, test: Path | None) -> tuple[Path, Path | None]:
-    """Where the class folders lie, of the training samples and of the test samples."""
+    """The folders that hold the class folders of training and of the test part, if there is one."""
     inside = {path.name: path for path in _subfolders(folder) if _subfolders(path)}
     if "train" not in inside:
         return folder, test
@@ -165,7 +173,7 @@ def _splits(folder: Path, test: Path | None) -> tuple[Path, Path | None]:
 
 
 def _list_images(root: Path) -> list[Candidate]:
-    """The image files under each class folder, sorted."""
+    """List the image files under each class folder, sorted."""
     images = []
     for folder in _subfolders(root):
         check_name(folder)
@@ -174,9 +182,12 @@ def _list_images(root: Path) -> list[Candidate]:
 
 
 def names_below(folder: Path, root: Path) -> Iterator[str]:
-    """What is named like an image below a folder, relative to ``root``; hidden ones and links to folders are not."""
+    """Yield the files below a folder that are named like images, relative to ``root``.
+
+    Hidden files and folders, and links to folders, are left out.
+    """
     waiting = [folder]
-    while waiting:  # no recursion: folders may lie deeper in each other than Python's calls may
+    while waiting:  # a list, as folders may lie deeper in each other than Python's calls may
         with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
             for entry in entries:
                 if entry.name.startswith("."):
@@ -189,14 +200,14 @@ def names_below(folder: Path, root: Path) -> Iterator[str]:
 
 
 def check_all(images: list[Candidate], progress: Progress | None) -> list[Candidate]:
-    """The images with their sides, or with what is wrong with them."""
+    """Decode each image as a test, and note its side or its error."""
     checked = list(images)
 
     def check(rows: range) -> None:
         checked[rows.start : rows.stop] = [_check(images[row]) for row in rows]
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # an error of `open_image`, with its own words
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # `open_image` raises an error
         _run_in_threads(check, len(images), os.cpu_count() or 1, progress)
     return checked
 
@@ -210,7 +221,7 @@ def _check(image: Candidate) -> Candidate:
         with open_image(image.root / image.name) as pixels:
             side = min(pixels.size)
             _square(pixels, PROBE)
-    except Exception as error:  # Pillow's decoders raise whatever a damaged file leads them to
+    except Exception as error:  # Pillow's decoders raise anything on a damaged file
         return image._replace(error=_reason(error))
     return image._replace(side=side)
 
@@ -223,14 +234,14 @@ def _reason(error: Exception) -> str:
 
 @functools.cache
 def _known_formats() -> list[str]:
-    """The formats that the installed Pillow knows: AVIF is one since 11.3."""
+    """The formats that the installed Pillow knows; AVIF is among them since 11.3."""
     Image.init()
     return [name for name in FORMATS if name in Image.OPEN]
 
 
 @contextlib.contextmanager
 def open_image(path: Path) -> Iterator[Image.Image]:
-    """An image of at most Pillow's number of pixels; Pillow itself only warns up to twice as many."""
+    """Open an image of at most Pillow's number of pixels; Pillow itself only warns up to twice as many."""
     check_regular(path)
     with Image.open(path, formats=_known_formats()) as image:
         limit = Image.MAX_IMAGE_PIXELS
@@ -240,20 +251,20 @@ def open_image(path: Path) -> Iterator[Image.Image]:
 
 
 def _square(image: Image.Image, size: int) -> Image.Image:
-    """The centre of an image in RGB, (size, size)."""
+    """Cut the centre out of an image, in RGB, and resize it to (size, size)."""
     return ImageOps.fit(convert_to_rgb(turn_upright(image, size)), (size, size), Image.Resampling.BILINEAR)
 
 
 def turn_upright(image: Image.Image, size: int) -> Image.Image:
-    """The image by its EXIF orientation; a JPEG file is decoded no larger than a filter to ``size`` needs."""
+    """Turn an image by its EXIF orientation; a JPEG file is decoded no larger than a filter to ``size`` needs."""
     image.draft(None, (2 * size, 2 * size))
     ImageOps.exif_transpose(image, in_place=True)
     return image
 
 
 def convert_to_rgb(image: Image.Image) -> Image.Image:
-    """In RGB: what is transparent becomes white, of 16 bits the upper 8 are kept."""
-    if image.mode.startswith("I"):  # 16 bits, of which Pillow would keep the lower 8
+    """Convert an image to RGB; transparent pixels become white, and 16 bits are cut to their upper 8."""
+    if image.mode.startswith("I"):  # Pillow would keep the lower 8 of 16 bits
         image = Image.fromarray((np.asarray(image).clip(0, 65535) >> 8).astype(np.uint8))
     if image.has_transparency_data:
         return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA")).convert("RGB")
@@ -261,7 +272,7 @@ def convert_to_rgb(image: Image.Image) -> Image.Image:
 
 
 def note_unreadable(images: list[Candidate], *, strict: bool) -> tuple[str, ...]:
-    """What was left out; an error with ``strict``."""
+    """Write a note on the images that were left out; with ``strict`` they are an error."""
     bad = [image for image in images if image.error]
     if not bad:
         return ()
@@ -295,7 +306,7 @@ def _check_test(root: Path, images: list[Candidate], classes: tuple[str, ...]) -
 
 
 def default_size(images: list[Candidate]) -> int:
-    """The side of the square that images are decoded to, by the median of their shorter sides."""
+    """The side to which images are decoded, by the median of their shorter sides."""
     median = statistics.median(image.side for image in images)
     return 32 if median <= 48 else 64 if median <= 96 else 224
 

@@ -1,4 +1,4 @@
-"""A table with a column of image files: the images, with the labels of the other columns."""
+"""Tables with a column of image files: the images, with the labels of another column."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ def read_image_table(
     strict: bool = False,
     progress: Progress | None = None,
 ) -> Arrays:
-    """A .csv, .tsv or .parquet file whose column ``image`` holds paths of image files, as a data set of these images.
+    """Read a .csv, .tsv or .parquet file whose column ``image`` holds paths of image files, the inputs.
 
-    A path is relative to the folder of its table, or absolute. Labels are as in `read_table`; other columns are not
-    used, and a note says so. The images are checked as in `read_folder`: rows whose image cannot be read are left out
-    and named in a note, and `Arrays.positions` says which are left.
+    A path is relative to the folder of its table, or absolute. Labels are as in `read_table`. Other columns are not
+    used, and a note says so. The images are checked as in `read_folder`: a row whose image cannot be read is left out
+    and named in a note, and `Arrays.positions` holds the rows that remain.
 
     Args:
         path: The training table.
         image: The column of the paths.
-        label: As in `read_table`.
-        clean: As in `read_table`.
+        label: The column of the labels, as in `read_table`.
+        clean: The column of the true labels, as in `read_table`.
         test: A second table with the columns ``image`` and ``label``; its true labels as in `read_table`.
-        strict: Refuse the table if any image cannot be read.
-        progress: Told how many images were read.
+        strict: Whether an image that cannot be read is an error.
+        progress: Called with the number of images read.
 
     Raises:
-        FileNotFoundError: If a table is missing.
-        ValueError: As `read_table`, or for images that cannot be read: with ``strict`` any, otherwise all of them.
+        FileNotFoundError: A table is missing.
+        ValueError: As in `read_table`; or no image can be read, or with ``strict`` one cannot.
     """
     path, test = Path(path), None if test is None else Path(test)
     frame = read_frame(path, strings=(image,))
@@ -78,7 +78,7 @@ def read_image_table(
 
 
 def read_images(path: str | Path, image: str) -> ImageFiles:
-    """The images of a table to predict, which needs no other column than ``image``; they are not checked."""
+    """Read the images to predict from the column ``image`` of a table; they are not checked."""
     path = Path(path)
     frame = read_frame(path, strings=(image,))
     with name_in_errors(path):
@@ -86,7 +86,7 @@ def read_images(path: str | Path, image: str) -> ImageFiles:
 
 
 def image_files(frame: pd.DataFrame, image: str, folder: Path) -> ImageFiles:
-    """The files that a column names, relative to a folder; ValueError where a row names none."""
+    """The image files that a column names, relative to a folder; ValueError where a row names none."""
     paths = _paths(frame, image)
     lost = np.flatnonzero(paths.isna())
     if lost.size:

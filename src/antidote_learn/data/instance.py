@@ -1,4 +1,4 @@
-"""Noise that depends on the sample: its own rate and targets, or a poisoner's choice; see `inject`."""
+"""Noise that depends on the sample: rates and targets of its own, or a poisoner's choice; see `inject`."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from sklearn.preprocessing import StandardScaler
 from antidote_learn.data.labels import as_numpy
 from antidote_learn.data.maps import MANY, Floats, Integers, round_half_up
 
-SPREAD = 0.1  # of the per-sample rates of instance-dependent noise
-RIDGE = 1e-2  # penalty of the poisoner's linear model, per sample
-LARGEST = 1e100  # of a feature: its square is a double
-ROWS = 4096  # rows standardised at a time
+SPREAD = 0.1  # the deviation of the per-sample rates, as in the published generators
+RIDGE = 1e-2  # the penalty of the poisoner's linear model per sample, small beside standardised features
+LARGEST = 1e100  # the bound of a feature, so that its square is still a double
+ROWS = 4096  # the rows that are standardised at a time, to save memory
 
 
 def relabel_by_instance(
     labels: Integers, x: Floats, rate: float, *, num_classes: int, exact: bool, rng: np.random.Generator
 ) -> tuple[Integers, float]:
-    """Labels (N,) and their expected rate: who is relabel_rows, then class by class as what.
+    """Draw noisy labels (N,) that depend on the samples, and give their expected rate.
 
     The target of a sample of class c is drawn from softmax(x W_c) without c, by the largest of logit + Gumbel.
 
     Args:
-        labels: (N,), the true ones.
-        x: (N, D), `standardise_features`.
-        rate: Of wrong labels.
-        num_classes: K.
-        exact: Relabel ``rate`` N samples chosen at random, instead of each by a rate of its own.
+        labels: (N,), the true labels.
+        x: (N, D), the result of `standardise_features`.
+        rate: The share of wrong labels.
+        num_classes: K, the number of classes.
+        exact: Whether ``rate`` N samples are chosen at random, instead of each by a rate of its own.
         rng: Draws everything.
     """
     count = len(labels)
@@ -52,9 +52,9 @@ def relabel_by_instance(
 
 
 def relabel_adversarially(labels: Integers, x: Floats, rate: float) -> tuple[Integers, float]:
-    """Labels (N,) and their rate: the samples of the smallest margin get the best other class.
+    """Give the samples of the smallest margin the best other class; the result is labels (N,) and their rate.
 
-    ``x`` (N, D), `standardise_features`, is used up. A class without samples is nobody's target.
+    ``x`` (N, D), the result of `standardise_features`, is overwritten. A class without samples is never a target.
     """
     classes, own = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
@@ -67,7 +67,7 @@ def relabel_adversarially(labels: Integers, x: Floats, rate: float) -> tuple[Int
 
 
 def _margins(x: Floats, own: Integers, count: int) -> tuple[Floats, Integers]:
-    """(N,) by how much a linear model prefers the true class to the best other, and that one; in blocks of classes."""
+    """The margins (N,) by which a linear model prefers the true class to the best other class, and that class (N,)."""
     model = Ridge(alpha=RIDGE * len(x), solver="cholesky", copy_X=False)
     true, best, other = np.empty(len(x)), np.full(len(x), -np.inf), np.zeros(len(x), dtype=np.int64)
     for start in range(0, count, MANY):
@@ -83,10 +83,10 @@ def _margins(x: Floats, own: Integers, count: int) -> tuple[Floats, Integers]:
 
 
 def standardise_features(X: Any, n: int, *, kind: str) -> Floats:
-    """(N, D) float64, a new array: every feature with mean 0 and variance 1 (0 where it is constant).
+    """Scale every feature to mean 0 and variance 1 (0 where it is constant), in a new array (N, D) of float64.
 
     Args:
-        X: (N, ...) numbers; None is refused, in the name of the noise.
+        X: (N, ...) numbers; None is refused with a message that names the noise.
         n: N, the number of labels.
         kind: The noise that needs it.
     """
@@ -111,7 +111,7 @@ def standardise_features(X: Any, n: int, *, kind: str) -> Floats:
 
 
 def _draw_rates(rate: float, size: int, rng: np.random.Generator) -> Floats:
-    """(N,), N(rate, 0.1^2) given that it lies in [0, 1]; all 0 at rate 0."""
+    """Draw rates (N,) from N(rate, 0.1^2) truncated to [0, 1]; all are 0 at rate 0."""
     if rate == 0.0:
         return np.zeros(size)
     low, high = ndtr(-rate / SPREAD), ndtr((1.0 - rate) / SPREAD)

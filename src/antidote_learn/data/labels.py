@@ -1,4 +1,4 @@
-"""Labels as a user holds them: their names, their classes, their numbers, and what is wrong with them."""
+"""Labels as users hold them: checks of their values, their names, and their numbers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-MANY_ROWS = 20  # from here on, values that differ in most rows are no classes, and a running number is no feature
+MANY_ROWS = 20  # with so many rows, values that mostly differ are no classes, and a running number is no feature
 
 Words = NDArray[np.object_]
-"""(N,) strings."""
+"""Strings, (N,)."""
 
 
 def label_words(values: Any, what: str, count: int) -> Words:
-    """Labels as strings, one for each of ``count`` inputs; ValueError where one is missing or no class.
+    """The labels as strings, one for each of ``count`` inputs; ValueError where one is missing or no class.
 
     Args:
         values: (N,) labels: strings, booleans, integers, or floats that are whole.
-        what: Their name in messages; a column has its own.
+        what: The name of the labels in messages; a column has its own.
         count: N, the number of inputs.
     """
     values = as_numpy(values)
@@ -38,7 +38,7 @@ def label_words(values: Any, what: str, count: int) -> Words:
 
 
 def label_numbers(values: Any, num_classes: int | None) -> tuple[NDArray[np.int64], int]:
-    """Labels that are numbers already: (N,) int64, a new array, and K (the largest label + 1 where not given)."""
+    """Copy labels that are numbers already to (N,) int64, and give K, which is the largest label + 1 unless given."""
     labels = np.asarray(as_numpy(values))
     if labels.ndim != 1 or labels.size == 0:
         raise ValueError(f"labels must be a non-empty list (N,), one integer a sample; received shape {labels.shape}")
@@ -58,7 +58,7 @@ def label_numbers(values: Any, num_classes: int | None) -> tuple[NDArray[np.int6
 
 
 def check_classes(words: Words) -> None:
-    """At least two classes, and not one for nearly every row."""
+    """Raise ValueError where there are fewer than two classes, or one for nearly every row."""
     distinct = len(set(words))
     if distinct == 1:
         raise ValueError(f"all labels are {words[0]!r}; at least two classes are needed: is it the right label column?")
@@ -70,26 +70,26 @@ def check_classes(words: Words) -> None:
 
 
 def sort_class_names(words: set[str]) -> tuple[str, ...]:
-    """The words in order, by value where all are integers."""
+    """Sort the names of classes, by value where all are integers."""
     integers = all(re.fullmatch(r"-?\d+", word) for word in words)
     return tuple(sorted(words, key=(lambda word: (int(word), word)) if integers else None))
 
 
 def number_words(words: Words, classes: tuple[str, ...]) -> NDArray[np.int64]:
-    """(N,), the position of each word among the classes; -1 where it is none of them."""
+    """The position of each word among the classes, (N,); -1 where it is none of them."""
     return pd.Index(classes, dtype=object).get_indexer(pd.Index(words, dtype=object)).astype(np.int64)
 
 
 def names_of(values: pd.Series[Any]) -> pd.Series[Any]:
-    """Each value as a string, so that 3, 3.0 and "3" are the same; a missing one stays missing."""
+    """The values as strings, so that 3, 3.0 and "3" are the same; missing ones stay missing."""
     if isinstance(values.dtype, pd.StringDtype):
         return values
     names = values.astype(object).map(_name, na_action="ignore")
-    return names.astype("str").where(names.notna())  # pandas 2 makes words of missing ones
+    return names.astype("str").where(names.notna())  # pandas 2 writes missing values as words
 
 
 def as_numpy(values: Any) -> Any:
-    """A tensor as an array; anything else as it is."""
+    """A tensor as an array; any other value as it is."""
     if not isinstance(values, torch.Tensor):
         return values
     tensor = values.detach().cpu()
@@ -97,7 +97,7 @@ def as_numpy(values: Any) -> Any:
 
 
 def short_list(items: Sequence[Any], most: int = 20) -> str:
-    """The first items, separated by commas."""
+    """The first items in one line, separated by commas."""
     return ", ".join(map(str, items[:most])) + (f", ... ({len(items)} in all)" if len(items) > most else "")
 
 
@@ -107,7 +107,7 @@ def _name(value: Any) -> str:
 
 
 def _check_values(labels: pd.Series[Any], what: str) -> None:
-    """None is missing, and none is a broken number."""
+    """Raise ValueError for a missing label or a number that is not whole."""
     lost = np.flatnonzero(labels.isna())
     if lost.size:
         raise ValueError(

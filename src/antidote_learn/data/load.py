@@ -1,6 +1,6 @@
-"""What a user names as data, opened: a built-in name, a file, a folder, or arrays in memory.
+"""The way in for data: a built-in name, a file, a folder, or arrays in memory become one `Arrays`.
 
-What reads a kind of data is imported when such data is read: a name can be refused without it.
+The readers are imported when they are needed, so that a wrong name is refused without them.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ def open_data(
     strict: bool = False,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Arrays:
-    """The data set that ``data`` stands for.
+    """Load the data set that ``data`` stands for.
 
     Args:
-        data: `ACCEPTED`, or in Python also `Arrays` or a pair (X, y).
+        data: A built-in name, a file or a folder; in Python also `Arrays` or a pair (X, y).
         label: The label column of a table.
         text: Columns of a table that hold text.
         image: The column of a table that holds paths of image files, which are then the inputs.
-        test: A test table or folder.
-        root: Where official files lie.
-        download: Whether to fetch those that are missing.
+        test: A table or folder to test on.
+        root: The folder of the official files.
+        download: Whether missing official files are fetched.
         strict: Whether unreadable images are an error.
-        progress: Told (done, total) while a folder is read or files are fetched.
+        progress: Called with (done, total) while a folder is read or files are fetched.
 
     Raises:
         FileNotFoundError: A file is missing.
-        ValueError: It is no data set; says why.
+        ValueError: The data is no data set; the message says why.
     """
     kind = data_kind(data, label=label, text=text, image=image, test=test)
-    given: Any = data  # of this kind
+    given: Any = data  # `kind` tells its type
     if kind == "arrays":
         return given  # type: ignore[no-any-return]
     if kind == "pair":
@@ -65,7 +65,7 @@ def open_data(
         from antidote_learn.data.image_folders import read_folder
 
         arrays = read_folder(path, strict=strict, test=test, progress=progress)
-        return replace(arrays, name=f"{arrays.name}/")  # never a built-in name, whose protocol and noise are its own
+        return replace(arrays, name=f"{arrays.name}/")  # the slash tells it from built-in names
     if kind == "table" and image:
         from antidote_learn.data.image_tables import read_image_table
 
@@ -83,18 +83,18 @@ def data_kind(
     image: str | None = None,
     test: str | Path | None = None,
 ) -> str:
-    """How data is opened: as "arrays", a "pair", a "name", a "folder", an "npz" or a "table"; nothing is read.
+    """The kind of some data, "arrays", "pair", "name", "folder", "npz" or "table"; nothing is read.
 
     Args:
-        data: As in `open_data`.
-        label: As there.
-        text: As there.
-        image: As there.
-        test: As there.
+        data: The data, as in `open_data`.
+        label: The label column of a table.
+        text: Columns of a table that hold text.
+        image: The column of a table that holds paths of image files.
+        test: A table or folder to test on.
 
     Raises:
         FileNotFoundError: A file is missing.
-        ValueError: It is no data set, or takes no such option.
+        ValueError: The data is no data set, or takes no such option.
     """
     if text and image:
         raise ValueError(
@@ -130,13 +130,15 @@ def data_kind(
 def open_inputs(
     data: Any, *, strings: Sequence[str] = (), image: str = "", root: str | Path | None = None
 ) -> tuple[Inputs, list[str]]:
-    """Inputs to predict, with a name for each row: the test part of a built-in name, else all of a file or folder.
+    """Load inputs to predict, with a name for each row.
+
+    A built-in name gives its test part, a file or a folder all of its rows.
 
     Args:
         data: A built-in name, a file, a folder, or arrays in memory.
         strings: Columns of a table to read as they are written.
         image: The column of a table that holds paths of image files; empty where training had none.
-        root: Where official files lie.
+        root: The folder of the official files.
     """
     if isinstance(data, (str, Path)):
         name, path = str(data), _data_path(data)
@@ -160,14 +162,14 @@ def open_inputs(
 
 
 def check_out(out: str | Path, *, data: Any, test: Any = None) -> None:
-    """ValueError where results cannot lie: in a file, or in a folder of images, as a class of the next run.
+    """Raise ValueError for a folder of results that lies in a file or in the data, or whose name is not UTF-8.
 
-    A name that is not UTF-8 is refused, too.
+    In a folder of images the results would be a class of the next run.
 
     Args:
         out: The folder for the results.
-        data: What the user named as data.
-        test: What the user named to test on.
+        data: The data, as the user named it.
+        test: The test data, as the user named it.
     """
     check_name(Path(out))
     place = Path(os.path.realpath(out))
@@ -180,14 +182,14 @@ def check_out(out: str | Path, *, data: Any, test: Any = None) -> None:
 
 
 def _data_path(data: str | Path) -> Path:
-    """Where the data lie; ValueError where that cannot be written down."""
+    """The path of the data; ValueError where its name is not UTF-8."""
     path = Path(os.path.expanduser(data))
     check_name(path)
     return path
 
 
 def _all_images(folder: Path) -> ImageFiles:
-    """Every image below a folder, whatever its sub-folders mean."""
+    """All images below a folder, in whatever sub-folder they lie."""
     from antidote_learn.data.image_folders import names_below
 
     names = sorted(names_below(folder, folder))

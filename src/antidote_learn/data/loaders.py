@@ -1,4 +1,4 @@
-"""The order of the samples, batches, and images on their way into a network."""
+"""Batches of rows on their way into a network: read ahead, then augmented and normalised."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from antidote_learn.data.encoding import Encoding, FileRows, ImageEncoding, Samp
 from antidote_learn.data.recipes import Augmentation
 
 NO_AUGMENTATION = Augmentation()
-PREFETCH = 4  # batches of image files that are decoded ahead
+PREFETCH = 4  # batches of image files that are decoded ahead, enough to keep the threads busy
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """What happens to a batch of rows: images are augmented (in training) and normalised, features are ready.
+    """The preparation of a batch of rows: images are augmented (in training) and normalised, features stay.
 
     Attributes:
-        mean: One for each channel; empty for features.
-        std: Likewise.
-        augmentation: Of training images.
-        size: (H, W) that the network reads; of larger images the centre is taken. Empty for images as they are.
+        mean: The mean of each channel; empty for features.
+        std: The deviation of each channel; empty for features.
+        augmentation: The augmentation of training images.
+        size: The size (H, W) that the network reads, cut from the centre of larger images; empty for any size.
     """
 
     mean: tuple[float, ...] = ()
@@ -40,12 +40,12 @@ class Preparation:
     size: tuple[int, ...] = ()
 
     def __call__(self, rows: Tensor, generator: torch.Generator | None = None, part: Part | None = None) -> Tensor:
-        """(B, C, H, W) or (B, D) float32.
+        """Prepare a batch as (B, C, H, W) or (B, D) float32.
 
         Args:
-            rows: As `Rows.take` gives them.
-            generator: Draws the augmentation; None for none, outside of training.
-            part: Which of the whole batch the rows are: it does not matter how a batch is split over processes.
+            rows: The rows as `SampleRows.take` gives them.
+            generator: Draws the augmentation; None outside of training, where there is none.
+            part: The rows' place in the whole batch, so that its split over processes does not matter.
         """
         if rows.dtype != torch.uint8:
             return rows
@@ -57,7 +57,7 @@ class Preparation:
 
 
 def preparation_of(encoding: Encoding, augmentation: Augmentation) -> Preparation:
-    """The preparation that belongs to an encoding."""
+    """The preparation for the rows of an encoding."""
     if not isinstance(encoding, ImageEncoding):
         return Preparation()
     mean, std = tuple(encoding.mean.tolist()), tuple(encoding.std.tolist())
@@ -65,7 +65,7 @@ def preparation_of(encoding: Encoding, augmentation: Augmentation) -> Preparatio
 
 
 def read_ahead(rows: SampleRows, parts: Sequence[Index], *, workers: int) -> Iterator[Tensor]:
-    """The rows of each part in turn; image files are decoded ahead by threads (Pillow releases the lock)."""
+    """Yield the rows of each part in turn; threads decode image files ahead, as Pillow releases the lock."""
     if not isinstance(rows, FileRows) or workers < 1:
         yield from (rows.take(part) for part in parts)
         return

@@ -1,8 +1,8 @@
-"""Noise that depends on the class alone: the published maps, and drawing from a map or a matrix.
+"""Noise that depends on the class alone: the published maps, and labels drawn from a map or a matrix.
 
 A map sends a class to the classes it is mistaken for, all equally likely; a class that it leaves out is never mistaken.
-The order of its entries is the order in which the published code flips them: it matters only where the flips of one
-class start from labels that others have already changed (``sequential=true``).
+Its entries are in the order in which the published code flips them. That order matters only with ``sequential=true``,
+where the flips of one class start from labels that other flips have already changed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 COUNTS = ("exact", "iid", "exact-all", "exact-pairs")
-"""How many samples of each class are relabel_rows; see `inject`."""
+"""The ways to count the samples that are relabelled; see `inject`."""
 
-MANY = 2000  # classes: up to so many each class draws from all its targets at once, and a dense matrix is small
-SLACK = 1e-9  # of a count that is rounded down: 0.29 * 100 is 28.999999999999996
+MANY = 2000  # classes; up to so many a dense (K, K) matrix is small, and a class draws from all its targets at once
+SLACK = 1e-9  # added to a count before it is rounded down, as 0.29 * 100 is 28.999999999999996
 
 # truck -> automobile, bird -> airplane, cat <-> dog, deer -> horse
 CIFAR10: ClassMap = {9: (1,), 2: (0,), 3: (5,), 5: (3,), 4: (7,)}
@@ -39,17 +39,17 @@ CIFAR100_SUPERCLASS = (
 
 
 def next_of(group: list[int]) -> ClassMap:
-    """Each class of the group turns into the next, the last one into the first."""
+    """The map from each class of a group to the next, and from the last to the first."""
     return {a: (b,) for a, b in zip(group, group[1:] + group[:1], strict=True)}
 
 
 def others_of(group: list[int]) -> ClassMap:
-    """Each class of the group turns into any of the others."""
+    """The map from each class of a group to all the others."""
     return {a: tuple(b for b in group if b != a) for a in group}
 
 
 class AnyClass(Mapping[int, tuple[int, ...]]):
-    """Each of ``count`` classes turns into any other, or (``inclusive``) into any; tuples are made when asked for."""
+    """The map from each of ``count`` classes to any other class, or (``inclusive``) to any, without storing them."""
 
     def __init__(self, count: int, *, inclusive: bool) -> None:
         self.count, self.inclusive = count, inclusive
@@ -68,7 +68,7 @@ class AnyClass(Mapping[int, tuple[int, ...]]):
 
 
 def _merge_maps(*parts: ClassMap) -> ClassMap:
-    """One map of several, by class."""
+    """Merge maps of different classes into one, sorted by class."""
     return dict(sorted((a, targets) for part in parts for a, targets in part.items()))
 
 
@@ -77,20 +77,20 @@ _SUPERCLASSES = [[fine for fine, coarse in enumerate(CIFAR100_SUPERCLASS) if coa
 
 MAPS: dict[str, tuple[int, ClassMap]] = {
     "cifar10": (10, CIFAR10),
-    # Five consecutive fine labels, as in the published code; they are alphabetical, so no super-classes.
+    # The published code takes blocks of five consecutive labels, which are alphabetical and no super-classes.
     "cifar100-block5": (100, _merge_maps(*map(next_of, _BLOCKS))),
     "cifar100-superclass-next": (100, _merge_maps(*map(next_of, _SUPERCLASSES))),
     "cifar100-superclass-uniform": (100, _merge_maps(*map(others_of, _SUPERCLASSES))),
     "mnist": (10, MNIST),
 }
-"""Name -> (number of classes, map)."""
+"""The published maps by name, each with its number of classes."""
 
 DATA_MAPS = {"cifar10": "cifar10", "cifar100": "cifar100-block5", "mnist": "mnist", "digits": "mnist"}
-"""The map that ``asymmetric`` takes for a data set; pair flip for any other."""
+"""The map that ``asymmetric`` takes for a data set; for any other it flips pairs."""
 
 
 def class_map(name: str, num_classes: int, *, data: str | None = None) -> ClassMap:
-    """A map by its name: one of `MAPS`, ``pair`` (i to i + 1, the last to 0) or ``auto`` (what suits the data set)."""
+    """The map of a name: one of `MAPS`, ``pair`` (i to i + 1, the last to 0) or ``auto`` (the data set's own)."""
     if name == "auto":
         name = DATA_MAPS.get(data or "", "pair")
     if name == "pair":
@@ -105,7 +105,7 @@ def class_map(name: str, num_classes: int, *, data: str | None = None) -> ClassM
 
 
 def target_matrix(targets: ClassMap, num_classes: int) -> Floats:
-    """(K, K), row i the distribution of the new label of a sample of class i that was chosen to be relabel_rows."""
+    """The matrix (K, K) whose row i is the distribution of a new label, for a sample of class i that is relabelled."""
     matrix = np.eye(num_classes)
     for source, classes in targets.items():
         matrix[source] = 0.0
@@ -114,13 +114,13 @@ def target_matrix(targets: ClassMap, num_classes: int) -> Floats:
 
 
 class LabelDraw(NamedTuple):
-    """How labels were drawn, without a matrix of all classes.
+    """The way in which labels were drawn, without a matrix of all classes.
 
     Attributes:
-        targets: What each class is mistaken for.
-        rate: Of the samples that are redrawn.
-        sizes: (K,) samples of each class.
-        by_pairs: Whether a pair's number is rounded down on its own.
+        targets: The classes that each class is mistaken for.
+        rate: The share of the samples that are redrawn.
+        sizes: (K,) the number of samples of each class.
+        by_pairs: Whether the number of each pair of classes is rounded down by itself.
     """
 
     targets: ClassMap
@@ -129,14 +129,14 @@ class LabelDraw(NamedTuple):
     by_pairs: bool
 
     def transition(self) -> Floats:
-        """(K, K)."""
+        """The transition matrix (K, K)."""
         moved = self.rate * target_matrix(self.targets, len(self.sizes))
         if self.by_pairs:
             moved = np.floor(moved * self.sizes[:, None] + SLACK) / np.maximum(self.sizes, 1)[:, None]
         return moved + np.diag(1.0 - moved.sum(axis=1))
 
     def wrong(self) -> Floats:
-        """(K,), the share of each class that gets another label: 1 less the diagonal of the transition."""
+        """The share of each class that gets another label, (K,): 1 less the diagonal of the transition."""
         shares = np.zeros(len(self.sizes))
         for source in self.targets:
             count, own = _target_counts(self.targets, source)
@@ -148,7 +148,7 @@ class LabelDraw(NamedTuple):
 
 
 def _target_counts(targets: ClassMap, source: int) -> tuple[int, int]:
-    """How many targets a class has, and how many of them are itself."""
+    """The number of a class's targets, and how many of them are the class itself."""
     if isinstance(targets, AnyClass):
         return (targets.count, 1) if targets.inclusive else (targets.count - 1, 0)
     return len(targets[source]), targets[source].count(source)
@@ -157,7 +157,7 @@ def _target_counts(targets: ClassMap, source: int) -> tuple[int, int]:
 def relabel(
     labels: Integers, targets: ClassMap, rate: float, *, num_classes: int, count: str, rng: np.random.Generator
 ) -> tuple[Integers, LabelDraw]:
-    """A share ``rate`` of each class redrawn from its targets: the labels (N,), and how they were drawn."""
+    """Redraw a share ``rate`` of each class from its targets; the result is labels (N,) and the way of the draw."""
     sizes = np.bincount(labels, minlength=num_classes)
     drawn = LabelDraw(targets, rate, sizes, count == "exact-pairs")
     if drawn.by_pairs:
@@ -171,7 +171,7 @@ def relabel(
 def relabel_sequentially(
     labels: Integers, targets: ClassMap, rate: float, *, num_classes: int, count: str, rng: np.random.Generator
 ) -> tuple[Integers, Floats]:
-    """`relabel`, one class of the map after the other, each on the labels that the ones before have left: with T."""
+    """Relabel one class of the map after the other, each on the labels so far; gives labels (N,) and T (K, K)."""
     if num_classes > MANY:
         raise ValueError(f"sequential=true is for at most {MANY} classes, received {num_classes}: leave it out")
     transition = np.eye(num_classes)
@@ -183,34 +183,35 @@ def relabel_sequentially(
 
 
 def draw_labels(labels: Integers, transition: Floats, rng: np.random.Generator) -> Integers:
-    """(N,) labels, each drawn on its own from its row of ``transition`` (K, K)."""
+    """Draw labels (N,), each by itself from its row of ``transition`` (K, K)."""
     numbers = rng.multinomial(np.bincount(labels, minlength=len(transition)), transition)
     everything = np.arange(len(transition))
     return _assign(labels, [(everything, row) for row in numbers], len(transition), rng)
 
 
 def mean_rate(labels: Integers, wrong: Floats) -> float:
-    """The share of wrong labels where ``wrong`` (K,) of each class are, free of rounding in the last digits."""
+    """The share of wrong labels, given that of each class, ``wrong`` (K,); it is free of noise in the last digits."""
     return round(float(np.mean(wrong[labels])), 12)
 
 
 def empirical_transition(labels: Integers, clean_labels: Integers, num_classes: int) -> Floats:
-    """(K, K), the share of each class that got each label; a class without samples keeps its own."""
+    """The share of each class that got each label, (K, K); a class without samples keeps its own."""
     pairs = np.bincount(clean_labels * num_classes + labels, minlength=num_classes**2).reshape(num_classes, -1)
     sizes = pairs.sum(axis=1, keepdims=True)
     return np.where(sizes > 0, pairs / np.maximum(sizes, 1), np.eye(num_classes))
 
 
 def round_half_up(number: float) -> int:
-    """To the nearest integer, halves up."""
+    """Round to the nearest integer, halves up."""
     return math.floor(number + 0.5)
 
 
-Pairs = tuple[Integers, Integers]  # the classes that samples of one class turn into, and how many do
+Pairs = tuple[Integers, Integers]
+"""The classes that samples of one class turn into, and the number of samples for each."""
 
 
 def _round_pairs(targets: ClassMap, source: int, rate: float, size: int) -> Pairs:
-    """``rate`` of a class, divided by its targets and rounded down for each."""
+    """Divide ``rate`` of a class among its targets, rounded down for each."""
     if source not in targets:
         return np.array([source]), np.array([math.floor(rate * size + SLACK)])
     share = math.floor(rate * (1.0 / _target_counts(targets, source)[0]) * size + SLACK)
@@ -219,19 +220,19 @@ def _round_pairs(targets: ClassMap, source: int, rate: float, size: int) -> Pair
 
 
 def _draw_pairs(targets: ClassMap, source: int, number: int, num_classes: int, rng: np.random.Generator) -> Pairs:
-    """``number`` of a class, drawn from its targets; one of many classes draws for each sample."""
+    """Draw the targets of ``number`` samples of a class; among many classes each sample draws by itself."""
     if isinstance(targets, AnyClass) and targets.count > MANY:
         drawn = rng.integers(0, targets.count - (not targets.inclusive), number)
         return np.unique(drawn + (drawn >= source) * (not targets.inclusive), return_counts=True)
     classes = np.sort(np.array(targets.get(source, (source,)), dtype=np.int64))
     odds = np.full(len(classes), 1.0 / len(classes))
-    if classes[-1] < num_classes - 1:  # then the rest of the sample space has no mass
+    if classes[-1] < num_classes - 1:  # the remaining classes have no mass
         odds = np.append(odds, 0.0)
     return classes, rng.multinomial(number, odds)[: len(classes)]
 
 
 def _draw_numbers(sizes: Integers, targets: ClassMap, rate: float, count: str, rng: np.random.Generator) -> Integers:
-    """(K,), how many samples of each class are redrawn."""
+    """Draw the number of samples of each class that are redrawn, (K,)."""
     if count == "iid":
         return rng.binomial(sizes, rate)
     if count == "exact-all":
@@ -243,7 +244,7 @@ def _draw_numbers(sizes: Integers, targets: ClassMap, rate: float, count: str, r
 
 
 def _assign(labels: Integers, pairs: Iterable[Pairs], num_classes: int, rng: np.random.Generator) -> Integers:
-    """(N,), labels of which samples of class i, chosen at random, are now what the i-th of ``pairs`` says."""
+    """Choose samples of each class i at random, and give them the labels of the i-th of ``pairs``; (N,)."""
     assigned = labels.copy()
     ends = np.bincount(labels, minlength=num_classes).cumsum()
     for rows, (classes, numbers) in zip(np.split(labels.argsort(kind="stable"), ends[:-1]), pairs, strict=True):

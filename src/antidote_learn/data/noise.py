@@ -1,6 +1,6 @@
-"""Label noise: drawn from a short description, or read from human labels.
+"""Label noise, drawn from a short description or read from human labels.
 
-Published generators and how to ask for them (the rate R as their papers state it):
+These descriptions give the noise of published generators, with the rate R as their papers state it:
 
 - APL, ALFs, NLNL, eps-softmax ("method1"), ANTIDOTE: ``symmetric:R``, where the classes are equally large
 - eps-softmax ("method1") on MNIST: ``symmetric:R:count=iid``, ``asymmetric:R:count=iid``
@@ -46,7 +46,7 @@ from antidote_learn.data.maps import (
 from antidote_learn.data.noise_grammar import NoiseSpec, parse_noise
 
 MOST_CLASSES = 10_000_000
-"""More classes than this are labels that nobody numbered."""
+"""The largest number of classes; more of them mean that the labels were never numbered."""
 
 
 def inject(
@@ -58,21 +58,25 @@ def inject(
     num_classes: int | None = None,
     data: str | None = None,
 ) -> NoisyLabels:
-    """Labels with noise of a known kind, and the truth beside them.
+    """Add noise of a known kind to labels, and keep the truth beside them.
 
-    How many samples of a class of n samples are relabel_rows is the parameter ``count``:
+    The parameter ``count`` says how many of the n samples of a class are relabelled:
 
-    - ``exact``: R n, rounded so that the total over the classes that the noise concerns is the rounded one too;
+    - ``exact``: R n, rounded so that the total over all classes that can change is rounded correctly, too;
     - ``iid``: each with probability R;
     - ``exact-all``: R N of all samples, whatever their class;
     - ``exact-pairs``: R n q_j, rounded down, for each target class j of probability q_j.
 
     ``sequential=true`` flips class after class on labels already changed, as some published code does: cat <-> dog at
-    R = 0.4 then leaves 0.24 of the cats wrong. ``instance``: sample i is relabel_rows with probability q_i, from
-    N(R, 0.1^2) truncated to [0, 1], as a class from softmax(x_i W_y) without y, x standardised, W_y (D, K) standard
-    normal for each class y; ``mode=dependent`` relabels R N samples chosen at random instead. ``adversarial`` draws
-    nothing: ridge regression of the one-hot true labels on standardised x gives scores, and the R N samples of the
-    smallest margin (true class minus best other) get that other class; about N D min(N, D) operations.
+    R = 0.4 then leaves 0.24 of the cats wrong.
+
+    ``instance`` relabels sample i with a probability q_i that is drawn from N(R, 0.1^2) truncated to [0, 1]. The new
+    class is drawn from softmax(x_i W_y) without y, where x is standardised and W_y (D, K) is standard normal for each
+    class y. ``mode=dependent`` relabels R N samples chosen at random instead.
+
+    ``adversarial`` draws nothing. A ridge regression of the one-hot true labels on standardised x gives scores, and the
+    R N samples of the smallest margin (true class minus best other) get that other class. This takes about
+    N D min(N, D) operations.
 
     Limits: ``none`` and rate 0 give the labels unchanged. The mean of a truncated normal is not R near the ends:
     ``instance:0.05`` has an expected rate of 0.10, ``instance:0.95`` of 0.90 (``expected`` tells the one in effect).
@@ -80,16 +84,16 @@ def inject(
     Args:
         y: (N,), the true labels, integers in 0 ... K - 1.
         spec: The noise, as in `parse_noise`; or a (K, K) matrix, [i, j] the probability that class i is labelled j.
-        X: (N, ...), the samples; only for ``instance`` and ``adversarial``. They need one float64 copy of it.
-        seed: Of the noise alone.
-        num_classes: K; where not given, the largest label + 1, or the size of the matrix.
+        X: (N, ...), the samples, for ``instance`` and ``adversarial``, which need one float64 copy of them.
+        seed: The seed of the noise alone.
+        num_classes: K; by default the largest label + 1, or the size of the matrix.
         data: The name of the data set, by which ``asymmetric`` finds its published map.
 
     Returns:
         The labels; ``transition`` is the matrix they were drawn from (instance, adversarial: the realised one).
 
     Raises:
-        ValueError: For labels, noise or samples that cannot be used.
+        ValueError: The labels, the noise or the samples cannot be used.
 
     Example:
         >>> noisy = inject([0, 1, 2, 3] * 50, "symmetric:0.4", seed=1)
@@ -120,7 +124,7 @@ def from_human(
     *,
     num_classes: int | None = None,
 ) -> NoisyLabels:
-    """Labels by people, (N,), beside the truth, (N,); ``transition`` and ``expected`` are what they realise."""
+    """Put labels by people (N,) beside the truth (N,), with the transition and the rate that they realise."""
     clean, k_clean = label_numbers(clean_labels, num_classes)
     given, k_given = label_numbers(labels, num_classes)
     if given.shape != clean.shape:
@@ -132,7 +136,7 @@ def from_human(
 def _draw(
     clean: Integers, noise: NoiseSpec, X: Any, k: int, data: str | None, rng: np.random.Generator
 ) -> tuple[Integers, Floats | Callable[[], Floats], float]:
-    """Labels (N,), transition (K, K) or what makes it, expected rate."""
+    """Draw labels (N,); with their transition (K, K), or a function that gives it, and their expected rate."""
     if noise.kind == "human":
         raise ValueError(
             f"human labels ({noise.params['name']}) are not drawn but read from the data set's files of them: "
@@ -155,7 +159,7 @@ def _draw(
 
 
 def _targets(noise: NoiseSpec, k: int, data: str | None) -> ClassMap:
-    """What each class is mistaken for."""
+    """The map of the classes that each class is mistaken for."""
     if noise.kind == "symmetric":
         return AnyClass(k, inclusive=noise.params["mode"] == "inclusive")
     if noise.kind == "asymmetric":
@@ -164,7 +168,7 @@ def _targets(noise: NoiseSpec, k: int, data: str | None) -> ClassMap:
 
 
 def _check_matrix(spec: Any, num_classes: int | None) -> Floats:
-    """(K, K) float64, its rows divided by their sums."""
+    """Check a transition matrix, and divide its rows by their sums; (K, K) float64."""
     array = np.asarray(as_numpy(spec))
     k = len(array) if array.ndim and num_classes is None else num_classes
     if array.dtype.kind not in "iuf" or array.shape != (k, k):

@@ -1,4 +1,4 @@
-"""How noise is written, ``kind:rate:parameter=value:...``, and what may stand there."""
+"""The grammar of noise, ``kind:rate:parameter=value:...``, with every kind and its parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from antidote_learn.data.maps import COUNTS, MAPS
 
 @dataclass(frozen=True)
 class NoiseKind:
-    """One kind of noise: how it is written, what it does, and its parameters with their values, the default first."""
+    """A kind of noise: its usage, a line about it, and the values of its parameters, the default first."""
 
     usage: str
     about: str
@@ -42,12 +42,12 @@ KINDS: dict[str, NoiseKind] = {
 """Every kind of noise, for listings and for the messages of `parse_noise`."""
 
 HUMAN = ("aggregate", "random1", "random2", "random3", "worse", "noisy")
-"""Names of human labels: the first five of CIFAR-10, the last of CIFAR-100."""
+"""Names of human labels; the first five are of CIFAR-10, the last is of CIFAR-100."""
 
 
 @dataclass(frozen=True)
 class NoiseSpec:
-    """A description of noise, understood: ``params`` holds every parameter of the kind, defaults filled in."""
+    """A parsed description of noise; ``params`` holds every parameter of the kind, defaults included."""
 
     kind: str
     rate: float = 0.0
@@ -55,10 +55,10 @@ class NoiseSpec:
 
 
 def parse_noise(spec: str) -> NoiseSpec:
-    """Understand a description of noise, ``kind:rate:parameter=value:...``, without drawing anything.
+    """Parse a description of noise, ``kind:rate:parameter=value:...``, without drawing anything.
 
     Raises:
-        ValueError: If it is none; the message lists what is accepted.
+        ValueError: The text describes no noise; the message lists the accepted ones.
 
     Example:
         >>> parse_noise("symmetric:0.4:count=iid")
@@ -75,10 +75,10 @@ def parse_noise(spec: str) -> NoiseSpec:
         if len(rest) != 1 or rest[0] not in HUMAN:
             raise ValueError(f"noise {spec!r} is not known: human:NAME takes one name of {', '.join(HUMAN)}")
         return NoiseSpec("human", params={"name": rest[0]})
-    return NoiseSpec(name, _parse_rate(spec, name, rest[:1]), _parse_params(spec, KINDS[name], rest[1:]))
+    return NoiseSpec(name, _parse_noise_rate(spec, name, rest[:1]), _parse_params(spec, KINDS[name], rest[1:]))
 
 
-def _parse_rate(spec: str, name: str, text: list[str]) -> float:
+def _parse_noise_rate(spec: str, name: str, text: list[str]) -> float:
     try:
         rate = float(text[0])
     except (IndexError, ValueError):

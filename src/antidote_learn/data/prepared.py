@@ -1,4 +1,4 @@
-"""A data set made ready for training: split, noised, encoded."""
+"""The preparation of a data set for training: it is split, given noise, and encoded."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from antidote_learn.data.sentences import EmbeddingColumn, texts_of
 from antidote_learn.data.tabular import as_frame
 
 Labels = NDArray[np.int64]
-HELD_OUT = 0.2
-IN_MEMORY = 2**30  # bytes of decoded image files that are kept, rather than decoded in every epoch
+HELD_OUT = 0.2  # the share of the samples that is held out where a data set has no test part
+IN_MEMORY = 2**30  # bytes; decoded image files up to this size are kept, larger ones are decoded in every epoch
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,22 +44,22 @@ class Prepared:
     """All that a run reads of its data.
 
     Attributes:
-        name: Of the data set.
-        rows: Of the N training samples.
-        labels: (N,) as training sees them.
+        name: The name of the data set.
+        rows: The rows of the N training samples.
+        labels: (N,) the labels that training sees.
         clean_labels: (N,) the truth, where it is known.
-        test_rows: Of the M test samples.
-        test_labels: (M,).
-        test_is_clean: Whether these are the truth.
+        test_rows: The rows of the M test samples.
+        test_labels: (M,) their labels.
+        test_is_clean: Whether the test labels are the truth.
         held_out: Whether the test samples were held out of the given ones.
-        classes: Names.
-        encoding: Fitted on the training samples.
-        preparation: Of a batch.
-        noise: What was injected, if anything was.
+        classes: The names of the classes.
+        encoding: The encoding that was fitted on the training samples.
+        preparation: The preparation of a batch.
+        noise: The noise that was injected; None where there is none.
         index: (N,) the samples' positions in the source.
-        notes: For the user.
+        notes: Notes for the user.
         texts: SHA-256 of the texts that were embedded; empty where none were.
-        soft: What is believed of the N classes, to be trained on in place of the labels.
+        soft: The believed classes of the N samples, to train on in place of the labels; None for the labels.
     """
 
     name: str
@@ -95,21 +95,21 @@ def prepare(
     root: Any = None,
     workers: int = 2,
 ) -> Prepared:
-    """Hold-out, subset, noise and encoding, in this order.
+    """Hold out a test part, take a subset, add noise and fit the encoding, in this order.
 
     Args:
         arrays: The data set.
-        noise: As the command line takes it, "none" for none.
-        noise_seed: Of the noise.
-        seed: Of the subset and the hold-out.
-        subset: The first so many training samples of a seeded permutation; None for all.
-        recipe: Of images: a name of `RECIPES`, or "fitted": statistics of the training images, crop and flip.
-        text_features: What text columns become, "tfidf" or "embeddings".
+        noise: The noise, as the command line takes it; "none" for none.
+        noise_seed: The seed of the noise.
+        seed: The seed of the subset and the hold-out.
+        subset: The number of training samples, the first of a seeded permutation; None for all.
+        recipe: The recipe of images: a name of `RECIPES`, or "fitted" for their own statistics, crop and flip.
+        text_features: The features of text columns, "tfidf" or "embeddings".
         augment: Whether training images are augmented as the recipe says.
         hold_out: Whether there is a test part; without one every given sample is a training sample.
-        in_memory: Whether image files that fit are decoded once and kept; for one pass over them that is a waste.
-        root: Where human labels lie.
-        workers: Threads that decode image files.
+        in_memory: Whether image files that fit are decoded once and kept, which wastes memory for a single pass.
+        root: The folder of human labels.
+        workers: The number of threads that decode image files.
     """
     train, held_out = _split_off_test(arrays, seed) if hold_out else (_keep_all(arrays), False)
     part, chosen = _subset(train.arrays, subset, seed)
@@ -149,7 +149,7 @@ class _Split:
 
 
 def take_inputs(inputs: Inputs, index: Labels) -> Inputs:
-    """The inputs at some positions."""
+    """Take the inputs at some positions."""
     if isinstance(inputs, ImageFiles):
         return replace(inputs, names=tuple(inputs.names[i] for i in index))
     if isinstance(inputs, pd.DataFrame):
@@ -163,7 +163,7 @@ def _take_samples(arrays: Arrays, index: Labels) -> Arrays:
 
 
 def _note_similar_classes(classes: Sequence[str]) -> list[str]:
-    """A note for classes that look like one."""
+    """Write a note for classes whose names look alike."""
     groups: dict[str, list[str]] = {}
     for name in classes:
         groups.setdefault(" ".join(name.casefold().split()), []).append(name)
@@ -188,13 +188,13 @@ def _subset(arrays: Arrays, subset: int | None, seed: int) -> tuple[Arrays, Labe
 
 
 def _split_off_test(arrays: Arrays, seed: int) -> tuple[_Split, bool]:
-    """The data set with a test part: its own, or a stratified fifth, whose labels are as noisy as the rest."""
+    """Split off the test part: the data set's own, or a stratified fifth, whose labels are as noisy as the rest."""
     count = len(arrays.labels)
     if arrays.test_inputs is not None and arrays.test_labels is not None:
         test = (arrays.test_inputs, arrays.test_labels, arrays.test_is_clean)
         return _Split(arrays, np.arange(count), *test), False
     counts = np.bincount(arrays.labels, minlength=len(arrays.classes))
-    strata = np.where(counts[arrays.labels] >= 2, arrays.labels, counts.argmax())  # one sample cannot be shared out
+    strata = np.where(counts[arrays.labels] >= 2, arrays.labels, counts.argmax())  # one sample cannot be in both
     enough = HELD_OUT * count >= len(np.unique(strata))
     state = int(np.random.default_rng([seed, 2]).integers(2**31))
     kept, held = train_test_split(
@@ -207,7 +207,7 @@ def _split_off_test(arrays: Arrays, seed: int) -> tuple[_Split, bool]:
 
 
 def _keep_all(arrays: Arrays) -> _Split:
-    """The data set without a test part."""
+    """Keep all samples for training, without a test part."""
     return _Split(arrays, np.arange(len(arrays.labels)), None, np.empty(0, dtype=np.int64), False)
 
 
@@ -230,7 +230,7 @@ def _add_noise(arrays: Arrays, noise: str, seed: int, index: Labels, root: Any) 
 
 
 def _numeric(arrays: Arrays) -> Any:
-    """Inputs as numbers, for noise that depends on them; the same whatever text becomes in training."""
+    """The inputs as numbers, for noise that depends on them; they do not depend on the features of text."""
     if isinstance(arrays.inputs, np.ndarray):
         return arrays.inputs
     rows = fit_encoding(arrays).encode(arrays.inputs)
@@ -238,7 +238,7 @@ def _numeric(arrays: Arrays) -> Any:
 
 
 def _with_recipe(encoding: Encoding, recipe: str, *, on_disk: bool) -> Encoding:
-    """A published recipe has its own mean and deviation, and some have their own size."""
+    """Give an encoding of images the recipe's mean and deviation, and its size where it has one."""
     if not isinstance(encoding, ImageEncoding) or recipe == "fitted":
         return encoding
     if recipe not in RECIPES:
@@ -250,7 +250,7 @@ def _with_recipe(encoding: Encoding, recipe: str, *, on_disk: bool) -> Encoding:
 
 
 def _with_size(encoding: ImageEncoding, published: Recipe, recipe: str, on_disk: bool) -> ImageEncoding:
-    """The network reads a part of a row; files are decoded to the recipe's side, images in memory stay as they are."""
+    """Let the network read a part of a row; files are decoded to the recipe's side, images in memory stay."""
     size, channels = published.augmentation.size, encoding.shape[0]
     stored = (channels, published.side, published.side) if on_disk else encoding.shape
     if min(stored[1:]) < size:
@@ -268,7 +268,7 @@ def _channel_statistics(numbers: tuple[float, ...], channels: int, recipe: str) 
 
 
 def _augmentation(recipe: str, encoding: Encoding) -> Augmentation:
-    """Of the recipe; images without one are cropped with an eighth of their side as padding, and mirrored."""
+    """The recipe's augmentation; "fitted" crops colour images with padding of an eighth of their side, and flips."""
     if recipe != "fitted":
         return RECIPES[recipe].augmentation if isinstance(encoding, ImageEncoding) else Augmentation()
     colour = isinstance(encoding, ImageEncoding) and encoding.shape[0] > 1
@@ -276,16 +276,16 @@ def _augmentation(recipe: str, encoding: Encoding) -> Augmentation:
 
 
 def _decode_if_small(rows: SampleRows, workers: int) -> SampleRows:
-    """Image files that fit are decoded once."""
+    """Decode image files that fit into `IN_MEMORY` once; other rows stay as they are."""
     if not isinstance(rows, FileRows) or len(rows) * 3 * rows.files.size**2 > IN_MEMORY:
         return rows
     return DenseRows(decode_all(rows.files, workers=workers))
 
 
 def fingerprint(prepared: Prepared) -> str:
-    """SHA-256 of the labels and of up to 1000 evenly spaced rows: whether a folder's run was about this data.
+    """SHA-256 of the labels and of up to 1000 evenly spaced rows, by which a run's folder knows its data.
 
-    Embeddings may differ in their last digits between machines, so that their texts count instead.
+    Texts count in place of their embeddings, which may differ in their last digits between machines.
     """
     digest = hashlib.sha256(prepared.texts.encode())
     encoding = prepared.encoding
@@ -299,7 +299,7 @@ def fingerprint(prepared: Prepared) -> str:
 
 
 def _hash_of_texts(encoding: Encoding, parts: Sequence[Any]) -> str:
-    """SHA-256 of the texts that are embedded, and of the encoder; empty where there are none."""
+    """SHA-256 of the embedded texts and their encoder; empty where there are none."""
     columns = encoding.columns if isinstance(encoding, TableEncoding) else ()
     found = [
         [column.name, column.sha256, *(texts_of(as_frame(part, "the table")[column.name]) for part in parts)]

@@ -14,16 +14,16 @@ from antidote_learn.data.crops import Range, crop_and_resize
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is done to training images, in this order; the default is nothing.
+    """The changes that training images go through, in this order; by default there are none.
 
     Attributes:
-        padding: Of the random crop; 0 for none.
-        size: Side to which a random box is resampled (`crop_and_resize`); 0 for none.
-        scale: Range of the box's area, as a share of the image's.
-        ratio: Range of its width over its height.
+        padding: Pixels added on every side for the random crop; 0 for none.
+        size: The side to which a random box is resampled (`crop_and_resize`); 0 for none.
+        scale: The range of the box's area, as a share of the image's.
+        ratio: The range of the box's width over its height.
         flip: Whether images are mirrored left to right at random.
         degrees: The largest angle of the random rotation, at most 180; 0 for none.
-        colour: How much brightness, contrast, saturation (each at most 1) and hue (at most 0.5) change (`jitter`).
+        colour: The amounts of brightness, contrast, saturation (each at most 1) and hue (at most 0.5) (`jitter`).
     """
 
     padding: int = 0
@@ -53,12 +53,12 @@ class Augmentation:
             )
 
     def apply(self, images: Tensor, generator: torch.Generator, part: Part | None = None) -> Tensor:
-        """The images augmented.
+        """Augment the images.
 
         Args:
             images: (B, C, H, W) of any dtype, uint8 where they are resampled or their colours change; not changed.
             generator: Draws everything that is random: the same state gives the same result.
-            part: As for `crop`.
+            part: The images' place in the whole batch, as for `crop`.
 
         Returns:
             (B, C, H, W) or (B, C, size, size); the images themselves where there is nothing to do.
@@ -79,10 +79,10 @@ class Augmentation:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the images of a data set are prepared: see `normalise` and `Augmentation`.
+    """The preparation of a data set's images: their normalisation, and the augmentation of training images.
 
-    Where the augmentation has a ``size``, other images are cut to it in their centre, and files are decoded to squares
-    of ``side`` before either.
+    Where the augmentation has a ``size``, test images are cut to it in their centre. Image files are first decoded to
+    squares of ``side``.
     """
 
     mean: tuple[float, ...]
@@ -91,11 +91,11 @@ class Recipe:
     side: int = 0
 
 
-# cifar10, cifar100, mnist: the data loaders of github.com/cswjl/eps-softmax, which the paper's own code builds on.
-# cifar10n, cifar100n: those of github.com/UCSC-REAL/cifar-10-100n; the first one's deviation is a mean over images.
-# imagenet: that of the same code for mini-WebVision. There a box is drawn of the whole image, here of the square in its
+# cifar10, cifar100, mnist follow the data loaders of github.com/cswjl/eps-softmax, on which the paper's code builds.
+# cifar10n, cifar100n follow github.com/UCSC-REAL/cifar-10-100n; the deviation of cifar10n is a mean over images.
+# imagenet follows eps-softmax for mini-WebVision. There a box is drawn of the whole image, here of the square in its
 # centre, at a side of 256.
-# none: pixels scaled to 0 ... 1 and nothing else.
+# none scales pixels to 0 ... 1 and does nothing else.
 RECIPES: dict[str, Recipe] = {
     "cifar10": Recipe(
         mean=(0.49139968, 0.48215827, 0.44653124),

@@ -24,13 +24,13 @@ class SampleRows(Protocol):
     def __len__(self) -> int: ...
 
     def take(self, index: Index) -> torch.Tensor:
-        """(B, D) float32 or (B, C, H, W) uint8, the rows at ``index`` (B,)."""
+        """Take the rows at ``index`` (B,), as (B, D) float32 or (B, C, H, W) uint8."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class DenseRows:
-    """Rows of an array, which is not copied."""
+    """Rows of an array, without a copy of it."""
 
     array: NDArray[Any]
 
@@ -38,7 +38,7 @@ class DenseRows:
         return len(self.array)
 
     def take(self, index: Index) -> torch.Tensor:
-        """See `Rows.take`."""
+        """Take the rows at ``index`` (B,)."""
         return torch.from_numpy(self.array[index])
 
 
@@ -52,7 +52,7 @@ class SparseRows:
         return int(self.matrix.shape[0])
 
     def take(self, index: Index) -> torch.Tensor:
-        """See `Rows.take`."""
+        """Take the rows at ``index`` (B,)."""
         return torch.from_numpy(self.matrix[index].toarray())
 
 
@@ -66,12 +66,12 @@ class FileRows:
         return len(self.files)
 
     def take(self, index: Index) -> torch.Tensor:
-        """See `Rows.take`."""
+        """Take the rows at ``index`` (B,)."""
         return torch.from_numpy(decode(self.files, index))
 
 
 def join_blocks(blocks: list[Block]) -> SampleRows:
-    """The blocks side by side, sparse where that takes less memory."""
+    """Join blocks side by side, sparse where that takes less memory."""
     if all(isinstance(block, np.ndarray) for block in blocks):
         return DenseRows(np.concatenate(blocks, axis=1))
     matrix = sparse.hstack([sparse.csr_array(block) for block in blocks], format="csr")

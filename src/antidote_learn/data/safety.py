@@ -1,4 +1,4 @@
-"""What is asked of a file before it is opened: that it is one, that its name is text, that it fits into memory."""
+"""Checks of a file before it is opened: it is a regular file, its name is text, and it fits into memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = {
 
 
 def special_kind(path: Path) -> str:
-    """What a path leads to that is neither a file nor a folder; empty where it is one of these, or nothing."""
+    """The kind of a pipe, a socket or a device, in words; empty for files, folders and nothing."""
     try:
         return KINDS.get(stat.S_IFMT(path.stat().st_mode), "")
     except (OSError, ValueError):
@@ -26,14 +26,14 @@ def special_kind(path: Path) -> str:
 
 
 def check_regular(path: Path) -> None:
-    """OSError for a pipe, a socket or a device: reading these may never end."""
+    """Raise OSError for a pipe, a socket or a device, whose reading may never end."""
     kind = special_kind(path)
     if kind:
         raise OSError(f"{kind}, not a file")
 
 
 def check_file(path: Path) -> None:
-    """ValueError or FileNotFoundError where a path does not lead to a file with rows."""
+    """Raise ValueError for a pipe, a socket or a device, and FileNotFoundError where there is no file."""
     accepted = ", ".join((*TABLE_SUFFIXES, ".npz"))
     kind = special_kind(path)
     if kind:
@@ -43,7 +43,7 @@ def check_file(path: Path) -> None:
 
 
 def is_text(name: str | Path) -> bool:
-    """Whether a name can be written down as UTF-8, which a file system does not ask of names."""
+    """Whether a name is UTF-8, which file systems do not ask of names."""
     try:
         str(name).encode()
     except UnicodeEncodeError:
@@ -52,25 +52,25 @@ def is_text(name: str | Path) -> bool:
 
 
 def readable_name(name: str | Path) -> str:
-    """The name, or its bytes where they are no text."""
+    """The name, or its bytes where it is no text."""
     return str(name) if is_text(name) else repr(os.fsencode(name))
 
 
 def check_name(path: Path) -> None:
-    """ValueError for a name that is not UTF-8: no table and no page can hold it."""
+    """Raise ValueError for a name that is not UTF-8, which no table and no page can hold."""
     if not is_text(path):
         raise ValueError(f"the name {readable_name(path)} is not UTF-8: rename it")
 
 
 def check_room(size: int) -> None:
-    """MemoryError where so many bytes are more than this machine has."""
+    """Raise MemoryError where ``size`` bytes are more than this machine's memory."""
     most = _memory()
     if most is not None and size > most:
         raise MemoryError(f"{size / 2**30:.3g} GiB, and this machine has {most / 2**30:.3g} GiB")
 
 
 def _memory() -> int | None:
-    """Bytes of this machine's memory; None where the system does not say."""
+    """The bytes of this machine's memory; None where the system does not say."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

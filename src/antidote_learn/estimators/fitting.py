@@ -1,4 +1,4 @@
-"""Any classifier, seen through `fit` with weights and `predict_proba`."""
+"""Any scikit-learn classifier, used through `fit` with weights and `predict_proba`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from antidote_learn.estimators.targets import Floats, Integers
 def judge_rows(
     model: Any, X: Any, labels: Integers, weights: Floats, own: Integers, other: Integers, count: int
 ) -> Floats:
-    """(M, K) what a model of its own rows says of others."""
+    """Fit a model on the rows ``own``, and predict the rows ``other``; (M, K) probabilities."""
     judge = fit_copy(model, _safe_indexing(X, own), labels[own], weights[own])
     return probabilities(judge, _safe_indexing(X, other), count)
 
 
 def fit_copy(model: Any, X: Any, labels: Integers, weights: Floats) -> Any:
-    """A new model; equal weights are none, so that it is then what it would be without them."""
+    """Fit a copy of a model; weights of 1 are not passed, so that it is what it would be without them."""
     name = _weight_name(model)
     given = {} if (weights == 1.0).all() else {name: weights}
     return clone(model).fit(X, labels, **given)
 
 
 def _weight_name(model: Any) -> str:
-    """By which name ``fit`` takes weights; ValueError where it takes none."""
+    """The name by which ``fit`` takes weights; ValueError where it takes none."""
     last, prefix = model, ""
     while isinstance(last, Pipeline):
         prefix, last = f"{prefix}{last.steps[-1][0]}__", last.steps[-1][1]
@@ -42,7 +42,7 @@ def _weight_name(model: Any) -> str:
 
 
 def probabilities(model: Any, X: Any, count: int) -> Floats:
-    """(N, K); a class that the model did not see has 0."""
+    """The probabilities (N, K) by a model; a class that it did not see has 0."""
     said = model.predict_proba(X)
     probs = np.zeros((len(said), count))
     probs[:, model.classes_] = said
@@ -50,7 +50,7 @@ def probabilities(model: Any, X: Any, count: int) -> Floats:
 
 
 def copy_with_seeds(estimator: Any, draws: Any) -> Any:
-    """A copy in which every random state that is None has a seed."""
+    """Copy an estimator, with a seed for every random state that is None."""
     model = clone(estimator)
     states = {name: value for name, value in model.get_params().items() if name.split("__")[-1] == "random_state"}
     free = sorted(name for name, value in states.items() if value is None)

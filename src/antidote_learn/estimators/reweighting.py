@@ -1,4 +1,4 @@
-"""`RobustClassifier`: any scikit-learn classifier, made robust by weights of its own held-out losses."""
+"""`RobustClassifier` makes any scikit-learn classifier robust, by weights from its own held-out losses."""
 
 from __future__ import annotations
 
@@ -32,38 +32,38 @@ from antidote_learn.estimators.targets import (
     score_labels,
 )
 
-KAPPA = 0.05
-LOWEST = 0.02  # a share of wrong labels below this cannot be told from none: the surest judgements are wrong as often
+KAPPA = 0.05  # the soft penalty of the relaxation, the default of `AntidoteLoss`
+LOWEST = 0.02  # a smaller share of wrong labels counts as none, as the surest judgements are wrong as often
 
 
 class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Any classifier that takes ``sample_weight``, trained on labels of which some are wrong.
 
-    The classifier is fitted on all folds but one and judges the rows of that one. How many labels are wrong is read off
-    its surest judgements. The relaxation then weighs the rows by the losses of their labels, as it would with so many
-    wrong labels, while every given class keeps its mass; these weights go into the next round's fits and, in the end,
-    into that of ``estimator_``. Where no label looks wrong, that is the classifier as it is.
+    The classifier is fitted on all folds but one and judges the rows of that one. Its surest judgements tell how many
+    labels are wrong. The relaxation with this budget weighs the rows by the losses of their labels, while every given
+    class keeps its mass. The weights go into the fits of the next round and, in the end, into the fit of
+    ``estimator_``. Where no label looks wrong, ``estimator_`` is the classifier as it is.
 
     Args:
         estimator: A classifier with ``predict_proba`` whose ``fit`` takes ``sample_weight``, or a pipeline that ends in
             one; None for logistic regression.
         noise_rate: The share of wrong labels, in [0, 1), or "auto" to estimate it.
-        rounds: How often the rows are judged and weighed.
-        cv: Into how many folds the rows are split, anew in each round, or a splitter such as ``GroupKFold``'s kin
-            without groups; every row is held out once.
-        n_jobs: Folds that are fitted at a time, as in scikit-learn.
-        random_state: Of the folds, and of the classifier where its own is None.
+        rounds: The number of rounds in which the rows are judged and weighed.
+        cv: The number of folds, which are drawn anew in each round, or a splitter without groups that holds every row
+            out once.
+        n_jobs: The number of folds that are fitted at a time, as in scikit-learn.
+        random_state: The seed of the folds, and of the classifier where its own is None.
 
     Attributes:
         estimator_: The classifier, fitted on all rows with ``sample_weights_``; its classes are numbers 0 ... K - 1.
         classes_: (K,) the labels.
-        sample_weights_: (N,) what a row weighs in it; near 0 where its label is not believed.
+        sample_weights_: (N,) the weights of the rows in its fit; near 0 where a label is not believed.
         label_quality_: (N,) the probability that the label is right, by models that did not see the row.
-        label_issues_: A table with a row for each of X's, in its order and with its index: ``is_label_issue``,
+        label_issues_: A table of the rows of X, in their order and with their index: ``is_label_issue``,
             ``label_quality``, ``given_label``, ``predicted_label``, ``predicted_probability``, ``reason``.
-        noise_rate_: The share of wrong labels that was reckoned with.
-        n_features_in_: How many columns X has.
-        feature_names_in_: Their names, where they are strings.
+        noise_rate_: The share of wrong labels, as given or estimated.
+        n_features_in_: The number of columns of X.
+        feature_names_in_: The names of the columns, where they are strings.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -104,12 +104,12 @@ class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # t
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RobustClassifier:
-        """Judges, weighs, and fits.
+        """Judge and weigh the rows in rounds, and fit the classifier.
 
         Args:
-            X: (N, D), whatever the classifier takes: an array, a table, a sparse matrix.
+            X: (N, D) rows that the classifier takes: an array, a table, or a sparse matrix.
             y: (N,) labels.
-            sample_weight: (N,) what the rows count for to begin with: 2 is the row twice, 0 the row absent.
+            sample_weight: (N,) the weights of the rows to begin with; 2 is the row twice, 0 the row absent.
         """
         self._validate_params()
         X, y = self._check_rows(X, y)
@@ -133,7 +133,7 @@ class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # t
         return self
 
     def _judge_rows(self, model: Any, X: Any, labels: Integers, measure: Floats, draws: Any) -> _Judgement:
-        """Rounds of judging and weighing; at a rate of 0 the weights stay as they are, and one round tells all."""
+        """Judge and weigh the rows in rounds; at a rate of 0 the weights stay, and one round is enough."""
         count = len(self.classes_)
         if self.noise_rate == "auto" and (why := too_few(labels, count)):
             return _Judgement(0.0, measure, np.eye(count)[labels], why)
@@ -148,7 +148,7 @@ class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # t
         return _Judgement(rate, weights, probs, why)
 
     def _predict_held_out(self, model: Any, X: Any, labels: Integers, weights: Floats, draws: Any) -> Floats:
-        """(N, K) probabilities by models that did not see the row."""
+        """Predict each row by a model that did not see it; (N, K) probabilities."""
         probs = np.full((len(labels), len(self.classes_)), np.nan)
         splits = list(self._splits(X, labels, draws))
         found = Parallel(n_jobs=self.n_jobs)(
@@ -169,7 +169,7 @@ class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # t
         return StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(labels)), labels)  # type: ignore[no-any-return]
 
     def _judge_absent(self, X: Any, probs: Floats, used: Integers, count: int) -> Floats:
-        """Rows that were absent are judged by the final model, which did not see them."""
+        """Add the probabilities of absent rows, which the final model did not see; (N, K)."""
         if len(used) == count:
             return probs
         whole, absent = np.empty((count, probs.shape[1])), np.setdiff1d(np.arange(count), used)
@@ -178,19 +178,19 @@ class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # t
         return whole
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """(N,) labels."""
+        """Predict labels (N,)."""
         check_is_fitted(self)
         (X,) = self._check_rows(X, reset=False)
         return np.asarray(self.classes_[self.estimator_.predict(X)])
 
     def predict_proba(self, X: Any) -> Floats:
-        """(N, K) probabilities of ``classes_``."""
+        """Predict the probabilities (N, K) of ``classes_``."""
         check_is_fitted(self)
         (X,) = self._check_rows(X, reset=False)
         return probabilities(self.estimator_, X, len(self.classes_))
 
     def _check_rows(self, *given: Any, **options: Any) -> Any:
-        """X, and y if it is given, so that rows can be taken from them; what X holds is the classifier's business."""
+        """Check that rows can be taken from X, and from y if given; the values in X are left to the classifier."""
         if getattr(given[0], "ndim", 2) == 1:
             raise ValueError(
                 f"X must have two axes, rows and columns; received shape {given[0].shape}. Reshape your data: "
@@ -210,7 +210,14 @@ class RobustClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # t
 
 
 class _Judgement(NamedTuple):
-    """The rate, the rows' weights (N,), what was said of them in the last round (N, K), and a doubt, or none."""
+    """The result of all rounds.
+
+    Attributes:
+        rate: The share of wrong labels.
+        weights: (N,) the weights of the rows.
+        probs: (N, K) the held-out probabilities of the last round.
+        doubt: A warning about the rate; empty where there is none.
+    """
 
     rate: float
     weights: Floats
@@ -219,14 +226,14 @@ class _Judgement(NamedTuple):
 
 
 def _estimate_rate(probs: Floats, labels: Integers) -> tuple[float, str]:
-    """The share of wrong labels, 0 where it is next to none, and what to say where it cannot be told."""
+    """Estimate the share of wrong labels, 0 below `LOWEST`, with a warning where it cannot be told."""
     estimate = rate_of_probabilities(probs[None], labels)
     rate = estimate.rate if estimate.rate >= LOWEST else 0.0
     return rate, "" if estimate.identifiable else doubt(estimate, probs.shape[1])
 
 
 def reweigh_rows(scores: LabelScores, labels: Integers, measure: Floats, rate: float) -> Floats:
-    """(N,) weights with the sum of ``measure``: the relaxation over -log R_i(y_i), each given class with its mass."""
+    """Weigh rows (N,) by the relaxation over -log R_i(y_i); the sum and each class's share stay as in ``measure``."""
     losses = torch.from_numpy(np.logaddexp(0.0, -scores.log_odds))
     relaxed = relax(
         losses,

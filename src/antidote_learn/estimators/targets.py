@@ -1,4 +1,4 @@
-"""What both estimators do with labels: classes as numbers, weights, and what is believed of every row as a table."""
+"""Labels of both estimators: classes as numbers, sample weights, and the table of label issues."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Integers = NDArray[np.int64]
 
 
 def number_classes(y: Any) -> tuple[NDArray[Any], Integers]:
-    """The classes in order, and each label's position among them."""
+    """Sort the classes, and give each label's position among them."""
     check_classification_targets(y)
     classes, labels = np.unique(y, return_inverse=True)
     if len(classes) < 2:
@@ -31,7 +31,7 @@ def number_classes(y: Any) -> tuple[NDArray[Any], Integers]:
 
 
 def check_weights(sample_weight: Any, X: Any, labels: Integers) -> tuple[Floats, Integers]:
-    """(N,) the weights, ones where none were given, and the rows that have one."""
+    """Check the weights (N,), ones where none were given, and find the rows whose weight is not 0."""
     measure = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     used = np.flatnonzero(measure)
     if len(np.unique(labels[used])) < 2:
@@ -40,7 +40,7 @@ def check_weights(sample_weight: Any, X: Any, labels: Integers) -> tuple[Floats,
 
 
 def score_labels(probs: Floats, labels: Integers) -> LabelScores:
-    """The posterior of the audit, from what models that did not see a row say of it, (N, K)."""
+    """Score labels by the audit's posterior, from probabilities (N, K) of models that did not see the rows."""
     said = Beliefs.blank(*probs.shape)
     for rows in blocks(*probs.shape):
         said.put(rows, probs[rows], labels[rows])
@@ -48,7 +48,7 @@ def score_labels(probs: Floats, labels: Integers) -> LabelScores:
 
 
 def issues_of_rows(scores: LabelScores, labels: Integers, classes: NDArray[Any], X: Any) -> pd.DataFrame:
-    """A row for each of X's, in its order and with its index, and the columns of `find_label_issues`."""
+    """The table of `find_label_issues` for the rows of X, in their order and with their index."""
     rows = AuditRows(labels, tuple(classes.tolist()), np.arange(len(labels)), None, None, {})
     flags = flag_rows(scores.quality, scores.log_odds, max_flagged=None, fdr=None)
     table = issues_table(rows, scores, flags).sort_values("index", ignore_index=True).drop(columns="index")

@@ -1,6 +1,6 @@
-"""Networks, and how a user names one.
+"""Networks, and their names.
 
-What builds them is imported when it is first used, as it imports torch, which names do not need.
+The modules that build networks are imported when they are first used, as they need torch and names do not.
 """
 
 from importlib import import_module

@@ -20,48 +20,48 @@ from antidote_learn.models.names import MODELS, Model, Shape, check_shape, is_bu
 if TYPE_CHECKING:
     from antidote_learn.models.networks import Network
 
-MOST_PARAMETERS = 10**9  # of a network built by its name: 4 GB, and as much again for gradients and for momentum
+MOST_PARAMETERS = 10**9  # of a named network; they take 4 GB, and as much again for gradients and for momentum
 
 
 def build_model(spec: Model, *, shape: Shape, classes: int, seed: int) -> nn.Module:
-    """A new network: the same seed gives the same weights, and torch's random state is left as it was.
+    """Build a new network; the same seed gives the same weights, and torch's random state is left as it was.
 
     ``spec`` is one of:
 
     - a name of `MODELS`, with parameters after colons: ``"cnn8:width=0.5"``, ``"mlp:hidden=[128,64]:norm=none"``;
-    - ``"package.module:factory"``, imported from the current directory or the environment. What stands before the
-      first colon is looked up in `MODELS` first: a module of yours that has such a name must be renamed;
-    - the factory itself. It is called with those of the keywords ``shape`` and ``classes`` that it names (a factory
-      without parameters is fine, and so is a class) and returns an ``nn.Module`` that gives logits (B, classes);
-    - an ``nn.Module``: the result is a copy with the weights that it has, so that training leaves yours alone.
+    - ``"package.module:factory"``, imported from the current directory or the environment. A name of `MODELS` comes
+      first, so that a module of yours with such a name must be renamed;
+    - the factory itself. It is called with the keywords ``shape`` and ``classes``, as far as it names them (a factory
+      without parameters is fine, and so is a class), and returns an ``nn.Module`` that gives logits (B, classes);
+    - an ``nn.Module``. The result is a copy with its weights, so that training leaves yours alone.
 
     Args:
-        spec: What to build.
-        shape: Of one sample, (C, H, W) or (D,).
-        classes: Number of classes.
-        seed: Of the weights.
+        spec: The network to build.
+        shape: The shape of one sample, (C, H, W) or (D,).
+        classes: The number of classes.
+        seed: The seed of the weights.
 
     Raises:
-        ValueError: If there is no such network, or it does not suit the shape.
+        ValueError: There is no such network, or it does not suit the shape.
     """
     check_shape(shape)
     foreign = isinstance(spec, str) and not is_built_in(spec)
     with torch.random.fork_rng(devices=[]), _current_directory_first() if foreign else contextlib.nullcontext():
         factory = _factory(spec) if isinstance(spec, str) else spec
-        # Only now: an import may draw, too. torch.manual_seed would reach accelerators, which nothing restores.
+        # The seed is set after the import, which may draw, too; torch.manual_seed would change accelerators for good.
         torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
         return _build_network(spec, factory, shape, classes)
 
 
 def check_model(spec: Model, *, shape: Shape, classes: int) -> None:
-    """ValueError unless the network gives logits (B, classes) for samples of this shape."""
+    """Raise ValueError unless the network gives logits (B, classes) for samples of this shape."""
     net = build_model(spec, shape=shape, classes=classes, seed=0).eval()
     name = repr(spec) if isinstance(spec, str) else type(spec).__name__
     required = f"(B, {', '.join(map(str, shape))})"
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             logits = net(torch.zeros(2, *shape))
-    except Exception as error:  # whatever a network of the user's raises
+    except Exception as error:  # a network of the user's may raise anything
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ValueError(f"model {name} must take samples {required}; it fails: {reason}") from error
     if not isinstance(logits, Tensor) or logits.shape != (2, classes):
@@ -73,7 +73,7 @@ def check_model(spec: Model, *, shape: Shape, classes: int) -> None:
 
 
 def _factory(spec: str) -> Any:
-    """What the text stands for; the name before the first colon decides."""
+    """The factory that a text stands for; the name before the first colon decides."""
     name, given = split_model(spec)
     return _import_factory(spec, name, given) if isinstance(given, str) else functools.partial(_built_in, name, given)
 
@@ -81,7 +81,7 @@ def _factory(spec: str) -> Any:
 def _built_in(name: str, given: dict[str, Any], *, shape: Shape, classes: int) -> Network:
     if MODELS[name].images and len(shape) != 3:
         raise ValueError(f"model {name!r} needs images (C, H, W); received samples of shape {shape}: use 'mlp'")
-    with torch.device("meta"):  # nothing is allocated
+    with torch.device("meta"):  # the meta device allocates nothing
         count = sum(weight.numel() for weight in MODELS[name].build(shape, classes, **given).parameters())
     if count > MOST_PARAMETERS:
         raise ValueError(
@@ -106,7 +106,7 @@ def _import_factory(spec: str, module: str, name: str) -> Any:
 
 
 def _build_network(spec: object, factory: Any, shape: Shape, classes: int) -> nn.Module:
-    """The factory's network, or a copy of what is one."""
+    """Build the factory's network, or copy a module."""
     made = factory
     if isinstance(factory, nn.Module):
         made = copy.deepcopy(factory)
@@ -120,20 +120,20 @@ def _build_network(spec: object, factory: Any, shape: Shape, classes: int) -> nn
 def _call_factory(spec: object, factory: Any, shape: Shape, classes: int) -> Any:
     try:
         signature = inspect.signature(factory)
-    except (TypeError, ValueError) as error:  # some parts of C have none
+    except (TypeError, ValueError) as error:  # some functions in C have no signature
         raise ValueError(f"model {spec!r}: it is no factory of networks ({error})") from error
     given = _matching_keywords(spec, signature, {"shape": shape, "classes": classes})
     try:
         return factory(**given)
     except ValueError:
         raise
-    except Exception as error:  # whatever a factory of the user's raises
+    except Exception as error:  # a factory of the user's may raise anything
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ValueError(f"model {spec!r}: the factory fails: {reason}") from error
 
 
 def _matching_keywords(spec: object, signature: inspect.Signature, offered: dict[str, Any]) -> dict[str, Any]:
-    """Those of the offered keywords that the signature names."""
+    """The offered keywords that the signature names; ValueError where it needs others."""
     takes_all = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     given = {key: value for key, value in offered.items() if takes_all or key in signature.parameters}
     try:
@@ -148,7 +148,7 @@ def _matching_keywords(spec: object, signature: inspect.Signature, offered: dict
 
 @contextlib.contextmanager
 def _current_directory_first() -> Iterator[None]:
-    """Modules of the current directory can be imported, as under ``python -m``; a factory may import more of them."""
+    """Let modules of the current directory be imported, as under ``python -m``; a factory may import more of them."""
     here = os.getcwd()
     sys.path.insert(0, here)
     try:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-COMBINATIONS = ("logits", "probabilities")
+COMBINATIONS = ("logits", "probabilities")  # the outputs whose mean can be taken
 
 
 class Ensemble(nn.Module):
-    """Networks of which the mean counts.
+    """The mean of several networks.
 
-    Limits: of one network, or of equal ones, it gives that network's probabilities.
+    Limits: one network, or equal ones, give that network's probabilities.
 
     Args:
         members: Networks that give logits (B, K).
@@ -33,7 +33,7 @@ class Ensemble(nn.Module):
         self.members, self.combine = nn.ModuleList(members), combine
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """(B, K) logits."""
+        """The logits (B, K) of the mean."""
         logits = torch.stack([member(inputs) for member in self.members])
         if self.combine == "logits":
             return logits.mean(dim=0)

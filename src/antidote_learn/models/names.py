@@ -1,4 +1,4 @@
-"""How a user names a network: the table of names and what may follow them. No torch before one is built."""
+"""The names of networks and their parameters; torch is not imported before a network is built."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from antidote_learn.models.networks import Network
 
 Shape = tuple[int, ...]
-"""Of one sample: (C, H, W) of an image, (D,) of features."""
+"""The shape of one sample, (C, H, W) of an image or (D,) of features."""
 
 Model: TypeAlias = "str | nn.Module | Callable[..., nn.Module]"
-"""What a user may give as a network, see `build_model`."""
+"""A network as a user gives it, see `build_model`."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class ModelEntry:
 
     Attributes:
         description: One line for the user.
-        build: (shape, classes, **parameters) -> network.
-        parameters: What may follow the name.
-        images: Whether it needs images.
+        build: The function (shape, classes, **parameters) -> network.
+        parameters: The parameters that may follow the name.
+        images: Whether the network needs images.
     """
 
     description: str
@@ -85,8 +85,9 @@ MODELS: dict[str, ModelEntry] = {
 def default_model(shape: Shape) -> str:
     """The name of the network for samples of this shape.
 
-    Features and images with a side below 16 pixels: mlp. Otherwise by the longer side: up to 32 pixels cnn8 (cnn-mnist
-    for (1, 28, 28)), up to 64 preact-resnet18, above resnet50, which then takes less time as it starts by shrinking.
+    Features and images with a side below 16 pixels take mlp. Other images go by their longer side: up to 32 pixels take
+    cnn8 (cnn-mnist for (1, 28, 28)), up to 64 preact-resnet18, and larger ones resnet50, which shrinks them at once and
+    then takes less time.
 
     Example:
         >>> default_model((3, 32, 32))
@@ -102,15 +103,17 @@ def default_model(shape: Shape) -> str:
 
 
 def is_built_in(spec: str) -> bool:
-    """Whether the text names a network of `MODELS`; any other names code of the user's."""
+    """Whether the text names a network of `MODELS`, rather than code of the user's."""
     return spec.split(":")[0] in MODELS
 
 
 def split_model(spec: str) -> tuple[str, dict[str, Any] | str]:
-    """(name, parameters) of a network of `MODELS`, or (module, factory) of one of the user's, which is not imported.
+    """Split a text into (name, parameters) of a network of `MODELS`, or (module, factory) of the user's code.
+
+    The module is not imported.
 
     Raises:
-        ValueError: For a text that is neither, and for unknown parameters.
+        ValueError: The text is neither, or a parameter is unknown.
 
     Example:
         >>> split_model("mlp:hidden=[128,64]:norm=none")
@@ -130,7 +133,7 @@ def split_model(spec: str) -> tuple[str, dict[str, Any] | str]:
 
 
 def _parse_parameters(spec: str, name: str, parameters: list[str]) -> dict[str, Any]:
-    """The parameters, ``key=value`` each, by key."""
+    """Parse the parameters, each ``key=value``, into a dictionary."""
     given, keys = {}, MODELS[name].parameters
     for parameter in parameters:
         key, equals, value = parameter.partition("=")
@@ -143,15 +146,15 @@ def _parse_parameters(spec: str, name: str, parameters: list[str]) -> dict[str, 
 
 
 def _parse_value(text: str) -> Any:
-    """A number or a list where the text is one, else the text."""
+    """Parse a text as a number or a list; any other text stays."""
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):  # the last two for absurd lengths
+    except (ValueError, SyntaxError, MemoryError, RecursionError):  # the last two come of absurd lengths
         return text
 
 
 def check_shape(shape: Shape) -> None:
-    """ValueError unless it is that of an image or of features."""
+    """Raise ValueError unless the shape is that of an image or of features."""
     if len(shape) not in (1, 3) or min(shape) < 1:
         raise ValueError(
             f"shape must be (C, H, W) for images or (D,) for features, without the batch; received {shape}"

@@ -1,7 +1,7 @@
-"""The networks, each of features and a head.
+"""The networks, each made of features and a head.
 
 The factories draw weights from torch's random state, like any module; `build_model` draws them from a seed instead.
-Batch norm needs more than one value a channel: in training, `cnn8`, `cnn_mnist` and `mlp` refuse a batch of one sample.
+In training, `cnn8`, `cnn_mnist` and `mlp` refuse a batch of one sample, as batch norm needs more values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from antidote_learn._checks import check_number
 
-MOST_LAYERS, WIDEST = 100, 10**6  # of a perceptron; more are a slip of the pen
+MOST_LAYERS, WIDEST = 100, 10**6  # the largest depth and width of a perceptron; larger ones are slips of the pen
 
 
 class Network(nn.Module):
@@ -26,7 +26,7 @@ class Network(nn.Module):
         self.head = head
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, C, H, W) or (B, D) to logits (B, classes)."""
+        """Map inputs (B, C, H, W) or (B, D) to logits (B, classes)."""
         logits: Tensor = self.head(self.features(x))
         return logits
 
@@ -34,13 +34,13 @@ class Network(nn.Module):
 def features_and_head(model: nn.Module) -> tuple[nn.Module, nn.Module]:
     """The two parts of a network, with head(features(x)) = model(x).
 
-    Of a module that is not a `Network` nothing is known: its features are its logits, and its head does nothing.
+    A module that is not a `Network` has its logits as features, and a head that does nothing.
     """
     return (model.features, model.head) if isinstance(model, Network) else (model, nn.Identity())
 
 
 class Residual(nn.Module):
-    """relu(body(x) + shortcut(x)), (B, C, H, W) to (B, C', H', W')."""
+    """The block relu(body(x) + shortcut(x)), from (B, C, H, W) to (B, C', H', W')."""
 
     def __init__(self, body: nn.Sequential, shortcut: nn.Module) -> None:
         super().__init__()
@@ -53,9 +53,9 @@ class Residual(nn.Module):
 
 
 class PreActivated(nn.Module):
-    """body(a) + x with a = relu(norm(x)); where the shape changes, body(a) + shortcut(a).
+    """The block body(a) + x with a = relu(norm(x)), or body(a) + shortcut(a) where the shape changes.
 
-    This is the block of He et al. (ECCV 2016): nothing but sums lies between two blocks of one shape.
+    This is the block of He et al. (ECCV 2016). Only sums lie between two blocks of one shape.
     """
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
@@ -71,27 +71,27 @@ class PreActivated(nn.Module):
         return result
 
     def skip(self, x: Tensor, a: Tensor) -> Tensor:
-        """What is added to the body's result."""
+        """The term that is added to the body's result."""
         result: Tensor = x if self.shortcut is None else self.shortcut(a)
         return result
 
 
 class DivideMixBlock(PreActivated):
-    """body(a) + shortcut(a) with a = relu(norm(x)): the identity, too, starts behind the activation."""
+    """The block body(a) + shortcut(a) with a = relu(norm(x)); the identity, too, starts behind the activation."""
 
     def skip(self, x: Tensor, a: Tensor) -> Tensor:
-        """What is added to the body's result."""
+        """The term that is added to the body's result."""
         return super().skip(a, a)
 
 
 def cnn8(classes: int, *, channels: int = 3, size: int | tuple[int, int] = 32, width: float = 1.0) -> Network:
-    """The paper's CIFAR-10 network: six convolutions (64, 64, 128, 128, 196, 196), two linear layers, batch norm.
+    """Build the paper's CIFAR-10 network: six convolutions (64, 64, 128, 128, 196, 196), two linear layers.
 
     Args:
-        classes: Number of classes.
-        channels: Of the images.
-        size: Height and width of the images (one number where they are equal), at least 8.
-        width: Factor on all hidden widths, which are rounded to whole numbers.
+        classes: The number of classes.
+        channels: The number of channels of the images.
+        size: The height and width of the images (one number where they are equal), at least 8.
+        width: The factor on all hidden widths, which are rounded to whole numbers.
     """
     check_number("width", width, 0, open_end=True)
     a, b, c, hidden = (max(1, round(width * n)) for n in (64, 128, 196, 256))
@@ -104,12 +104,12 @@ def cnn8(classes: int, *, channels: int = 3, size: int | tuple[int, int] = 32, w
 
 
 def cnn_mnist(classes: int, *, channels: int = 1, size: int | tuple[int, int] = 28) -> Network:
-    """The paper's MNIST network: two convolutions (32, 64), two linear layers, batch norm.
+    """Build the paper's MNIST network: two convolutions (32, 64), two linear layers.
 
     Args:
-        classes: Number of classes.
-        channels: Of the images.
-        size: Height and width of the images (one number where they are equal), at least 4.
+        classes: The number of classes.
+        channels: The number of channels of the images.
+        size: The height and width of the images (one number where they are equal), at least 4.
     """
     layers: list[nn.Module] = []
     for inputs, outputs in ((channels, 32), (32, 64)):
@@ -118,12 +118,12 @@ def cnn_mnist(classes: int, *, channels: int = 1, size: int | tuple[int, int] = 
 
 
 def resnet34(classes: int, *, channels: int = 3, init: str = "kaiming") -> Network:
-    """The CIFAR form of ResNet-34: a 3x3 stem without pooling; any image size.
+    """Build the CIFAR form of ResNet-34, with a 3x3 stem without pooling, for any image size.
 
     Args:
-        classes: Number of classes.
-        channels: Of the images.
-        init: How the weights start: "kaiming" as in the paper's code, "default" as torch has them.
+        classes: The number of classes.
+        channels: The number of channels of the images.
+        init: The initial weights, "kaiming" as in the paper's code or "default" as in torch.
     """
     if init not in ("kaiming", "default"):
         raise ValueError(f"init must be 'kaiming' or 'default'; received {init!r}")
@@ -133,13 +133,13 @@ def resnet34(classes: int, *, channels: int = 3, init: str = "kaiming") -> Netwo
 
 
 def preact_resnet18(classes: int, *, channels: int = 3, block: type[PreActivated] = PreActivated) -> Network:
-    """PreAct ResNet-18 with norm and ReLU in the stem and none after the last block; any image size.
+    """Build PreAct ResNet-18 with norm and ReLU in the stem and none after the last block, for any image size.
 
     Limits: the two kinds of blocks have the same parameters, but are different functions of them.
 
     Args:
-        classes: Number of classes.
-        channels: Of the images.
+        classes: The number of classes.
+        channels: The number of channels of the images.
         block: `PreActivated` as in He et al., `DivideMixBlock` as in the code of DivideMix and its successors.
     """
     stem = [_conv(channels, 64), *_norm_relu(64)]
@@ -147,7 +147,7 @@ def preact_resnet18(classes: int, *, channels: int = 3, block: type[PreActivated
 
 
 def resnet50(classes: int, *, channels: int = 3) -> Network:
-    """ResNet-50 as in torchvision with ``zero_init_residual``: a block starts as its shortcut alone; any image size."""
+    """Build ResNet-50 as in torchvision with ``zero_init_residual``: a block starts as its shortcut; any image size."""
     stem = [_conv(channels, 64, 7, 2), *_norm_relu(64), nn.MaxPool2d(3, 2, padding=1)]
     network = _residual([*stem, *_stages(_bottleneck, (3, 4, 6, 3), expansion=4)], 2048, classes)
     for module in network.modules():
@@ -159,15 +159,15 @@ def resnet50(classes: int, *, channels: int = 3) -> Network:
 
 
 def mlp(classes: int, *, inputs: int, hidden: Sequence[int] = (256, 256), norm: str = "batch") -> Network:
-    """Linear layers with ReLU, for features; images are flattened.
+    """Build linear layers with ReLU for features; images are flattened.
 
-    Limits: no hidden layers is logistic regression.
+    Limits: without hidden layers it is logistic regression.
 
     Args:
-        classes: Number of classes.
-        inputs: Number of features, C H W for images.
-        hidden: Widths of the hidden layers.
-        norm: "batch" normalises before each ReLU; "none" does not, so that a sample's output depends on no other.
+        classes: The number of classes.
+        inputs: The number of features, C H W for images.
+        hidden: The widths of the hidden layers.
+        norm: "batch" for batch norm before each ReLU; "none" for outputs that depend on no other sample.
     """
     widths = isinstance(hidden, (list, tuple)) and len(hidden) <= MOST_LAYERS
     if not widths or not all(type(n) is int and 0 < n <= WIDEST for n in hidden):
@@ -193,7 +193,7 @@ def _norm_relu(width: int) -> list[nn.Module]:
 
 
 def _pixels_after_pooling(size: int | tuple[int, int], times: int) -> int:
-    """Pixels left of an image that is halved ``times`` times."""
+    """The number of pixels of an image after it is halved ``times`` times."""
     height, width = (size, size) if isinstance(size, int) else size
     if min(height, width) < 2**times:
         raise ValueError(
@@ -204,20 +204,20 @@ def _pixels_after_pooling(size: int | tuple[int, int], times: int) -> int:
 
 
 def _convolutional(layers: list[nn.Module], inputs: int, hidden: int, classes: int) -> Network:
-    """Convolutions, then a hidden linear layer of the features."""
+    """Join convolutions, a hidden linear layer and the head."""
     last = [nn.Flatten(), nn.Linear(inputs, hidden), nn.BatchNorm1d(hidden), nn.ReLU()]
     return Network(nn.Sequential(*layers, *last), nn.Linear(hidden, classes))
 
 
 def _residual(layers: list[nn.Module], outputs: int, classes: int) -> Network:
-    """Residual blocks, then the mean over all pixels."""
+    """Join residual blocks, the mean over all pixels and the head."""
     return Network(nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), nn.Linear(outputs, classes))
 
 
 def _stages(
     block: Callable[[int, int, int], nn.Module], counts: tuple[int, ...], *, expansion: int = 1
 ) -> list[nn.Module]:
-    """Blocks of widths 64, 128, 256, 512; every stage but the first halves the image."""
+    """Build blocks of widths 64, 128, 256, 512; every stage but the first halves the image."""
     blocks, inputs = [], 64
     for stage, count in enumerate(counts):
         width = 64 * 2**stage
@@ -245,7 +245,7 @@ def _bottleneck(inputs: int, width: int, stride: int) -> Residual:
 
 
 def _initialise_weights(network: Network) -> Network:
-    """Kaiming-uniform convolutions and Xavier-uniform linear layers, as in the paper's code; biases are torch's own."""
+    """Draw Kaiming-uniform convolutions and Xavier-uniform linear layers, as the paper's code; biases stay torch's."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_uniform_(module.weight, mode="fan_in", nonlinearity="relu")

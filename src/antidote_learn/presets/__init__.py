@@ -1,4 +1,4 @@
-"""Named settings as data: training protocols, and the losses of the paper's tables."""
+"""Settings as data: training protocols, and the losses of the paper's tables."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-SOURCE = "the paper's appendix on hyper-parameters"
-KINDS = {"pair": "asymmetric", "adversarial": "asymmetric"}  # kinds of noise without cases of their own
+SOURCE = "the paper's appendix on hyper-parameters"  # the source of a row that names none
+KINDS = {"pair": "asymmetric", "adversarial": "asymmetric"}  # kinds of noise that take the cases of another
 
 
 @dataclass(frozen=True)
 class Case:
-    """A row of a table on one data set: the loss, and where it holds.
+    """A row of a table on one data set: its loss, and the noise it is for.
 
     Attributes:
-        row: The table's name for it: "NCE+MAE".
+        row: The row's name in the table, as "NCE+MAE".
         data: The data set.
-        loss: As it is written for `antidote_learn.loss`, or a method.
-        source: Where the figures stand.
+        loss: The loss as `antidote_learn.loss` reads it, or a method.
+        source: The place where its figures are published.
         noise: The kind of noise; "" for any.
-        rates: Its rates; none for any.
-        code: What the released code does, where that differs.
-        note: What it was asked for and is not published for; "" where it fits.
+        rates: The rates of the noise; none for any.
+        code: The values of the released code, where they differ.
+        note: A sentence for a request that nothing is published for; "" where the case fits.
     """
 
     row: str
@@ -40,7 +40,7 @@ class Case:
 
 
 def read_presets(name: str) -> dict[str, Any]:
-    """A file of presets."""
+    """Read a file of presets."""
     return tomllib.loads(files("antidote_learn.presets").joinpath(name).read_text(encoding="utf-8"))
 
 
@@ -56,15 +56,15 @@ def cases() -> tuple[Case, ...]:
 
 
 def base_data(data: str) -> str:
-    """The data set whose images these are: ``cifar10n-worse`` is cifar10 with other labels."""
+    """The data set that shares its images with ``data``: ``cifar10n-worse`` is cifar10 with other labels."""
     return re.sub(r"^(cifar100?)n.*", r"\1", data)
 
 
 def cases_on(row: str, data: str) -> list[Case]:
-    """The cases of a row on a data set; those of cifar10 where it has none.
+    """The cases of a row on a data set, or on cifar10 where it has none.
 
     Raises:
-        ValueError: If there is no such row.
+        ValueError: There is no such row.
     """
     known = [case for case in cases() if case.row.lower() == row.lower()]
     if not known:
@@ -74,14 +74,14 @@ def cases_on(row: str, data: str) -> list[Case]:
 
 
 def row_names() -> list[str]:
-    """All rows, in the order of the file."""
+    """The names of all rows, in the order of the file."""
     return list(dict.fromkeys(case.row for case in cases()))
 
 
 def preset(row: str, *, data: str = "cifar10", noise: str = "symmetric") -> Case:
     """The case of a paper's row for a data set and a noise, as the command line writes it ("symmetric:0.4").
 
-    Where nothing is published for these the nearest case stands in, and its ``note`` says so.
+    Where nothing is published for them, the nearest case stands in, and its ``note`` says so.
 
     Example:
         >>> preset("NCE+MAE").loss
@@ -100,7 +100,7 @@ def preset(row: str, *, data: str = "cifar10", noise: str = "symmetric") -> Case
 
 
 def _kind_and_rate(noise: str) -> tuple[str, float]:
-    """The kind of a noise and its rate, NaN where it has none; a rate of 0 is no noise."""
+    """The kind and the rate of a noise, NaN where it has no rate; a rate of 0 is no noise."""
     kind, _, rest = noise.strip().partition(":")
     try:
         rate = float(rest.split(":")[0])
@@ -118,12 +118,12 @@ def _nearest_case(here: list[Case], kind: str, rate: float) -> Case:
 
 
 def for_other_noise(here: list[Case]) -> Case:
-    """Of the cases of a row on a data set the one for kinds of noise that have none: for any, else a symmetric one."""
+    """The case for a kind of noise that has none of its own: one for any noise, else the first symmetric one."""
     return next((case for kind in ("", "symmetric") for case in here if case.noise == kind), here[0])
 
 
 def _note(case: Case, data: str, kind: str, rate: float) -> str:
-    """What the case has no values for, and whose it has, as a sentence."""
+    """A sentence that says what the case has no values for, and whose values it takes."""
     lacking = [] if data == case.data else [f"the data {data!r}" if data else "this data"]
     there = case.data
     if case.noise:
