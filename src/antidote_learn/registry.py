@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from antidote_learn.core.losses import LOSSES
-from antidote_learn.core.losses.naming import loss_function, parse_loss
+from antidote_learn.core.losses.grammar import loss_function, parse_loss
 from antidote_learn.methods.objectives import (
     Antidote,
     AntidoteDataset,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from antidote_learn.methods.base import Method
-    from antidote_learn.nn.robust import RobustLoss
+    from antidote_learn.nn.robust_loss import RobustLoss
 
 BUDGETS = ("noise_rate", "delta", "penalty")
 GROUP = "antidote_learn.methods"  # of entry points
@@ -300,7 +300,7 @@ def loss(
         >>> loss("preset:NCE+MAE", reduction="sum")
         RobustLoss('nce+0.5*mae', reduction='sum')
     """
-    from antidote_learn.nn.robust import RobustLoss
+    from antidote_learn.nn.robust_loss import RobustLoss
 
     return RobustLoss(
         resolved(name),

@@ -1,0 +1,62 @@
+"""A training step on the CPU: few files stand between the logits and their gradient."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import antidote_learn
+from antidote_learn import AntidoteLoss, relax
+from antidote_learn.core import kl
+
+SOURCE = str(Path(antidote_learn.__file__).parent)
+MOST_FILES = 8
+
+
+def files_of(step):
+    """The files of the package whose code runs in a step."""
+    entered = set()
+
+    def see(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(SOURCE):
+            entered.add(frame.f_code.co_filename.removeprefix(SOURCE))
+
+    sys.setprofile(see)
+    try:
+        step()
+    finally:
+        sys.setprofile(None)
+    return entered
+
+
+def batch():
+    generator = torch.Generator().manual_seed(0)
+    logits = (2.0 * torch.randn(128, 10, generator=generator)).requires_grad_()
+    return logits, torch.randint(0, 10, (128,), generator=generator)
+
+
+def test_a_step_of_the_loss_passes_at_most_eight_files():
+    loss, (logits, labels) = AntidoteLoss(noise_rate=0.4), batch()
+    entered = files_of(lambda: loss(logits, labels).backward())
+    assert len(entered) <= MOST_FILES, sorted(entered)
+
+
+@pytest.mark.parametrize(
+    "solve",
+    [
+        lambda losses: relax(losses, 0.5, kappa=0.05),
+        lambda losses: relax(losses, 0.5),
+        lambda losses: relax(losses.repeat(200), 0.5, kappa=0.05),
+        lambda losses: relax(losses, 0.5, base_weight=torch.arange(128.0)),
+        lambda losses: relax(losses, 0.5, groups=torch.arange(128) % 3),
+        lambda losses: relax(torch.where(losses > 5.0, torch.inf, losses), 1.5, kappa=0.05),
+    ],
+    ids=["plain", "kappa 0", "large", "measure", "groups", "infinite"],
+)
+def test_every_budget_of_kl_is_solved_by_one_function_on_the_host(solve, monkeypatch):
+    calls, search = [], kl._find_temperature
+    monkeypatch.setattr(kl, "_find_temperature", lambda *given: calls.append(1) or search(*given))
+    logits, labels = batch()
+    solve(torch.nn.functional.cross_entropy(logits, labels, reduction="none").detach())
+    assert calls
