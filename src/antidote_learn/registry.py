@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from antidote_learn.core.losses import LOSSES
-from antidote_learn.core.losses.grammar import loss_function, parse_loss
+from antidote_learn.core.losses.grammar import parse_loss
 from antidote_learn.methods.objectives import (
     Antidote,
     AntidoteDataset,
@@ -264,7 +264,7 @@ def build_method(spec: MethodSpec, *, samples: int = 1) -> Method:
     from antidote_learn.nn.mean import MeanLoss
 
     if spec.maker is None:
-        return OneNetwork(MeanLoss(loss_function(spec.name)))
+        return OneNetwork(MeanLoss(spec.name))
     made = spec.maker(**spec.parameters)
     return OneNetwork(made.objective(samples)) if hasattr(made, "objective") else made
 

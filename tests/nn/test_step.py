@@ -8,7 +8,11 @@ import torch
 
 import antidote_learn
 from antidote_learn import AntidoteLoss, relax
+from antidote_learn._types import Visit
 from antidote_learn.core import kl
+from antidote_learn.core.losses.grammar import loss_function
+from antidote_learn.nn.mean import MeanLoss
+from antidote_learn.registry import build_method, parse_method
 
 SOURCE = str(Path(antidote_learn.__file__).parent)
 MOST_FILES = 8
@@ -60,3 +64,31 @@ def test_every_budget_of_kl_is_solved_by_one_function_on_the_host(solve, monkeyp
     logits, labels = batch()
     solve(torch.nn.functional.cross_entropy(logits, labels, reduction="none").detach())
     assert calls
+
+
+def visit(weight=None):
+    return Visit(torch.arange(128), weight, 0.0, 1.0 / 128)
+
+
+@pytest.mark.parametrize("name", ["gce", "nce+rce", "0.1*nfl:gamma=2+mae", "ldr-kl"])
+def test_a_named_loss_trains_by_its_closed_form_and_gives_the_numbers_of_its_graph(name):
+    logits, labels = batch()
+    closed = MeanLoss(name).batch_loss(logits, labels, visit())
+    graph = MeanLoss(loss_function(name)).batch_loss(logits, labels, visit())
+    assert type(closed.grad_fn).__name__ == "_GivenGradientBackward"
+    assert type(graph.grad_fn).__name__ != "_GivenGradientBackward"
+    torch.testing.assert_close(closed, graph, rtol=1e-6, atol=1e-7)
+    ours, theirs = (torch.autograd.grad(value, logits)[0] for value in (closed, graph))
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize(("name", "weight"), [("ce", None), ("gce", torch.ones(128))])
+def test_cross_entropy_and_weights_of_samples_go_by_the_graph(name, weight):
+    logits, labels = batch()
+    value = MeanLoss(name).batch_loss(logits, labels, visit(weight))
+    assert torch.equal(value, MeanLoss(loss_function(name)).batch_loss(logits, labels, visit(weight)))
+
+
+@pytest.mark.parametrize("name", ["gce", "nce+rce"])
+def test_training_by_name_takes_the_closed_form(name):
+    assert build_method(parse_method(name)).objective.closed_form is not None

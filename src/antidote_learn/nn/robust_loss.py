@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from antidote_learn.core.envelope import attach_gradient
-from antidote_learn.core.fused import is_plain
 from antidote_learn.core.losses.grammar import build_closed_form, loss_function, parse_loss
 from antidote_learn.nn.elements import (
     at_least_float32,
@@ -57,11 +55,11 @@ class RobustLoss(nn.Module):
 
     def forward(self, input: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
         """The loss of a batch; a sample of ``sample_weight`` 2 counts twice."""
-        if sample_weight is None and self._is_plain() and is_plain(input, target, None) and input.requires_grad:
-            found = self.closed_form(input, target, 1.0 / max(len(target), 1) if self.reduction == "mean" else 1.0)
-            if found is not None:
-                value, gradient = found
-                return attach_gradient(input, gradient, value, lambda variable: self._by_graph(variable, target, None))
+        if sample_weight is None and self._is_plain():
+            scale = 1.0 / max(len(target), 1) if self.reduction == "mean" else 1.0
+            node = self.closed_form.attach(input, target, scale, lambda logits: self._by_graph(logits, target, None))
+            if node is not None:
+                return node
         return self._by_graph(input, target, sample_weight)
 
     def _is_plain(self) -> bool:

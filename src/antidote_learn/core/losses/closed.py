@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from antidote_learn.core.fused import Parts, batch_gradient, cross_entropy_parts, label_positions
+from antidote_learn.core.envelope import Formula, attach_gradient
+from antidote_learn.core.fused import Parts, batch_gradient, cross_entropy_parts, is_plain, label_positions
 from antidote_learn.core.losses.likelihood import TINY
 from antidote_learn.core.losses.rowwise import GRADIENTS, by_rows, row_sums, tops
 from antidote_learn.core.sample_numpy import ones
@@ -193,6 +194,16 @@ class ClosedForm:
         for more, table in found[1:]:
             value, gradient = value + more, gradient.add_(table)
         return (value, gradient) if math.isfinite(value) else None
+
+    def attach(self, input: Tensor, target: Tensor, scale: float, formula: Formula) -> Tensor | None:
+        """``scale`` times the sum of the losses as one node of the graph; None for anything unusual.
+
+        The ``formula`` gives the same from the logits by a graph of torch's own, for second derivatives.
+        """
+        if not (is_plain(input, target, None) and input.requires_grad):
+            return None
+        found = self(input, target, scale)
+        return None if found is None else attach_gradient(input, found[1], found[0], formula)
 
 
 def _scale_term(term: tuple[float, Any], rows: LabelRows) -> Slopes:
