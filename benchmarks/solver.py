@@ -26,7 +26,7 @@ from scipy.optimize import bisect, brentq
 from torch import Tensor
 
 from antidote_learn import KL, AntidoteLoss, alpha
-from antidote_learn.core.weighing import weigh
+from antidote_learn.core.solve import weigh
 
 DELTA, KAPPA = -math.log(0.6), 0.05
 BURST = 10  # calls of a small batch

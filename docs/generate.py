@@ -12,7 +12,7 @@ import torch
 from matplotlib.figure import Figure
 
 from antidote_learn.core.losses import LOSSES
-from antidote_learn.core.losses.naming import loss_function, written
+from antidote_learn.core.losses.grammar import format_value, loss_function
 
 HERE = Path(__file__).parent
 CLASSES, COLUMNS = 10, 4
@@ -80,7 +80,7 @@ def page() -> str:
     """docs/losses.md."""
     rows = []
     for name, entry in LOSSES.items():
-        parameters = ", ".join(f"`{key}={written(value)}`" for key, value in entry.parameters.items()) or "–"
+        parameters = ", ".join(f"`{key}={format_value(value)}`" for key, value in entry.parameters.items()) or "–"
         low = entry.low(entry.parameters, CLASSES)
         high = None if entry.high is None else entry.high(entry.parameters, CLASSES)
         total = "–" if entry.total is None else f"{entry.total(entry.parameters, CLASSES):.4g}"

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from antidote_learn.nn.accumulation import accumulate as accumulate
     from antidote_learn.nn.antidote import AntidoteLoss as AntidoteLoss
     from antidote_learn.nn.dataset import DatasetAntidoteLoss as DatasetAntidoteLoss
-    from antidote_learn.nn.robust import RobustLoss as RobustLoss
+    from antidote_learn.nn.robust_loss import RobustLoss as RobustLoss
     from antidote_learn.registry import loss as loss
     from antidote_learn.registry import register_method as register_method
     from antidote_learn.training.results import Run as Run
@@ -64,7 +64,7 @@ _HOME = {
     "NoisyLabels": "_types",
     "Relaxed": "_types",
     "RobustClassifier": "estimators.reweighting",
-    "RobustLoss": "nn.robust",
+    "RobustLoss": "nn.robust_loss",
     "Run": "training.results",
     "Status": "_types",
     "Tracker": "auditing.tracking",

@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from antidote_learn.core.losses import LOSSES
-from antidote_learn.core.losses.naming import loss_function, parse_loss
+from antidote_learn.core.losses.grammar import parse_loss
 from antidote_learn.methods.co_teaching import CoTeaching
 from antidote_learn.methods.elr import Elr
 from antidote_learn.methods.objectives import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from antidote_learn.methods.base import Method
-    from antidote_learn.nn.robust import RobustLoss
+    from antidote_learn.nn.robust_loss import RobustLoss
 
 BUDGETS = ("noise_rate", "delta", "penalty")
 GROUP = "antidote_learn.methods"  # of entry points
@@ -268,7 +268,7 @@ def build_method(spec: MethodSpec, *, samples: int = 1) -> Method:
     from antidote_learn.nn.mean import MeanLoss
 
     if spec.maker is None:
-        return OneNetwork(MeanLoss(loss_function(spec.name)))
+        return OneNetwork(MeanLoss(spec.name))
     made = spec.maker(**spec.parameters)
     return OneNetwork(made.objective(samples)) if hasattr(made, "objective") else made
 
@@ -304,7 +304,7 @@ def loss(
         >>> loss("preset:NCE+MAE", reduction="sum")
         RobustLoss('nce+0.5*mae', reduction='sum')
     """
-    from antidote_learn.nn.robust import RobustLoss
+    from antidote_learn.nn.robust_loss import RobustLoss
 
     return RobustLoss(
         expand_name(name),

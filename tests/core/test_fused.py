@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from antidote_learn import AntidoteLoss, Status, relax
 from antidote_learn.core import fused as module
-from antidote_learn.core.arrays import CHUNK
-from antidote_learn.core.fused import FARTHEST, SMALL, relaxed_cross_entropy
+from antidote_learn.core.fused import FARTHEST, SMALL, relax_cross_entropy
+from antidote_learn.core.sample_numpy import CHUNK
 
 
 @pytest.fixture(params=["by NumPy", "by torch"])
@@ -42,7 +42,7 @@ def by_parts(logits, labels, delta, kappa):
 )
 def test_value_weights_and_gradient_are_those_of_the_parts(way, rows, classes, scale, delta, kappa, seed):
     logits, labels = batch(rows, classes, scale=scale, dtype=torch.float64, seed=seed)
-    fused = relaxed_cross_entropy(logits, labels, kappa, delta)
+    fused = relax_cross_entropy(logits, labels, kappa, delta)
     expected, gradient = by_parts(logits, labels, delta, kappa)
     if fused is None:  # too far apart, or a step that was taken on trust missed
         return
@@ -55,7 +55,7 @@ def test_value_weights_and_gradient_are_those_of_the_parts(way, rows, classes, s
 
 def test_it_is_taken_for_a_common_batch_and_only_there(way):
     def taken(logits, labels, kappa=0.05, delta=0.5):
-        return relaxed_cross_entropy(logits, labels, kappa, delta) is not None
+        return relax_cross_entropy(logits, labels, kappa, delta) is not None
 
     logits, labels = batch(64, 10)
     assert taken(logits, labels)
@@ -64,7 +64,6 @@ def test_it_is_taken_for_a_common_batch_and_only_there(way):
     assert not taken(logits, labels - 1 if labels.min() == 0 else -labels)
     assert not taken(logits, labels.clamp(max=8) + 2)
     assert not taken(torch.zeros(4, 3), torch.zeros(4, dtype=torch.int64))  # all losses are equal
-    assert not taken(*batch(CHUNK + 1, 3))
     assert not taken(torch.empty(0, 10), torch.empty(0, dtype=torch.int64))
     with torch.no_grad():
         for bad in (torch.nan, torch.inf, -torch.inf, -2 * FARTHEST):
@@ -73,13 +72,23 @@ def test_it_is_taken_for_a_common_batch_and_only_there(way):
             assert not taken(wrong, labels)
 
 
+@pytest.mark.parametrize("rows", [CHUNK + 1, 3 * CHUNK])
+def test_a_batch_that_is_read_in_chunks_gives_the_numbers_of_the_parts(way, rows):
+    logits, labels = batch(rows, 3, dtype=torch.float64)
+    fused = relax_cross_entropy(logits, labels, 0.05, 0.5)
+    expected, gradient = by_parts(logits, labels, 0.5, 0.05)
+    torch.testing.assert_close(fused.value, expected.value, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(fused.weights, expected.weights, rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(torch.autograd.grad(fused.value, logits)[0], gradient, rtol=1e-6, atol=1e-10)
+
+
 @pytest.mark.parametrize("gap", [1.0, 8.0, 14.0])
 def test_small_losses_next_to_large_ones_keep_the_digits_of_float32(gap):
     """Rows of another level do not cost digits: every loss is taken relative to its own label's logit."""
     logits = torch.tensor([[gap, 0.0, 0.0], [0.0, gap, 1.0], [-20.0, -20.0 - gap, -25.0], [30.0, 31.0, 29.0]])
     labels = torch.tensor([0, 1, 0, 0])
     losses = F.cross_entropy(logits.double(), labels, reduction="none")
-    fused = relaxed_cross_entropy(logits, labels, 0.05, 0.3)
+    fused = relax_cross_entropy(logits, labels, 0.05, 0.3)
     expected = relax(losses, 0.3, kappa=0.05)
     torch.testing.assert_close(fused.value.double(), expected.value, rtol=3e-7, atol=2e-7)
     torch.testing.assert_close(fused.weights.double(), expected.weights, rtol=2e-5, atol=1e-9)
@@ -89,10 +98,10 @@ def test_logits_in_another_memory_order(way):
     logits, labels = batch(64, 10)
     turned = logits.detach().t().contiguous().t().requires_grad_()
     every_second = torch.stack([logits.detach(), torch.zeros_like(logits)], 2)[..., 0].requires_grad_()
-    expected = torch.autograd.grad(relaxed_cross_entropy(logits, labels, 0.05, 0.5).value, logits)[0]
+    expected = torch.autograd.grad(relax_cross_entropy(logits, labels, 0.05, 0.5).value, logits)[0]
     for other in (turned, every_second):
         assert not other.is_contiguous()
-        value = relaxed_cross_entropy(other, labels, 0.05, 0.5).value
+        value = relax_cross_entropy(other, labels, 0.05, 0.5).value
         torch.testing.assert_close(torch.autograd.grad(value, other)[0], expected, rtol=1e-6, atol=1e-9)
 
 

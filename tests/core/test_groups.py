@@ -9,9 +9,9 @@ import torch
 from hypothesis import assume, given, settings
 
 from antidote_learn import KL, Status, relax
-from antidote_learn.core.device import weigh_on_device
 from antidote_learn.core.envelope import attach
-from antidote_learn.core.weighing import weigh
+from antidote_learn.core.solve import weigh
+from antidote_learn.core.solve_torch import solve_on_device
 from tests.references import central_difference, divergence_value, grouped_kl, grouped_temperature, primal
 
 fast = settings(max_examples=80, deadline=None)
@@ -390,7 +390,7 @@ def test_device_agrees_with_host(seed: int) -> None:
     measure = measure if seed % 2 else None
     kappa, delta = float(rng.choice([0.0, 0.05])) * scale, float(rng.choice([0.0, 1e-3, 0.2, 0.6, 5.0]))
     host = relax(losses, delta, kappa=kappa, base_weight=measure, groups=groups)
-    device = attach(losses, weigh_on_device(losses, KL, kappa, delta, None, measure, groups))
+    device = attach(losses, solve_on_device(losses, KL, kappa, delta, None, measure, groups))
     assert int(device.status) == int(host.status)
     torch.testing.assert_close(device.value, host.value, rtol=1e-7, atol=1e-7 * scale)
     torch.testing.assert_close(device.weights, host.weights, rtol=1e-5, atol=1e-6)

@@ -19,7 +19,7 @@ from antidote_learn import (
     rate_from_delta,
     relax,
 )
-from antidote_learn.core.chi2 import sorted_chi2
+from antidote_learn.core.chi2 import solve_chi2
 from antidote_learn.core.divergences import divergence_of
 from tests.references import central_difference, divergence_value, kl_temperature
 
@@ -212,11 +212,11 @@ def test_alpha_near_one_is_kl(losses: list[float], rate: float, kappa: float) ->
 
 @given(loss_lists, rates, st.one_of(st.just(0.0), st.floats(0.01, 3.0)))
 @fast
-def test_sorted_chi2_equals_the_iteration(losses: list[float], rate: float, kappa: float) -> None:
+def test_solve_chi2_equals_the_iteration(losses: list[float], rate: float, kappa: float) -> None:
     x = np.array(losses) - min(losses)
     assume(x.max() > 0)
     delta = delta_from_rate(rate, "chi2")
-    t, nu = sorted_chi2(x, np.full(x.size, 1 / x.size), delta, kappa)
+    t, nu = solve_chi2(x, np.full(x.size, 1 / x.size), delta, kappa)
     assume(t > 0)
     weights = torch.tensor(np.clip(-x / t - nu, 0, None))
     generic = relax(tensor(losses), delta, kappa=kappa, divergence=_without_power())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from antidote_learn import functional
 from antidote_learn.core.losses import LOSSES
-from antidote_learn.core.losses.naming import loss_function, parse_loss
+from antidote_learn.core.losses.grammar import loss_function, parse_loss
 
 Z = torch.tensor([[2, 0.5, -1, 0], [0.1, 0.2, 0.3, -0.4], [-3, 1, 4, 0.5], [6, -2, 0, 1]], dtype=torch.float64)
 Y = torch.tensor([0, 2, 1, 3])

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from antidote_learn import AntidoteLoss, Status, alpha, delta_from_rate, rate_from_delta, relax, relax_penalized
-from antidote_learn.core.device import weigh_on_device
 from antidote_learn.core.divergences import Divergence
+from antidote_learn.core.solve_torch import solve_on_device
 
 ORDERS = [1.000001, 1.01, 2.0, 4.0, 4.5, 8.0, 15.0, 100.0, 200.0, 1000.0]
 STEEP = [5.0, 8.0, 15.0, 100.0, 1000.0]
@@ -53,7 +53,7 @@ def solve(losses, delta, kappa, f, weight, device):
     """(status, achieved, weights) on the host or as a device would."""
     tensor = torch.from_numpy(losses)
     if device:
-        solved = weigh_on_device(tensor, f, kappa, delta, None, weight)
+        solved = solve_on_device(tensor, f, kappa, delta, None, weight)
         return Status(int(solved.status)), float(solved.raw["achieved"]), solved.weights.numpy()
     relaxed = relax(tensor, delta, kappa=kappa, divergence=f, base_weight=weight)
     return relaxed.status, float(relaxed.achieved), relaxed.weights.numpy()

@@ -12,10 +12,10 @@ import torch
 from torch._subclasses import FakeTensorMode
 
 from antidote_learn import AntidoteLoss, Status, relax, relax_penalized
-from antidote_learn.core.device import weigh_on_device
 from antidote_learn.core.divergences import divergence_of
 from antidote_learn.core.envelope import attach
-from antidote_learn.core.host import weigh_on_host
+from antidote_learn.core.solve_numpy import solve_on_host
+from antidote_learn.core.solve_torch import solve_on_device
 
 DIVERGENCES = ["kl", "chi2", "alpha:1.5", "js", "hellinger"]
 N, C = 16, 4
@@ -128,7 +128,7 @@ def random_measure(rng, size):
 def assert_paths_agree(losses, f, kappa, *, delta=None, penalty=None, measure=None):
     """Value, gradient, weights, multipliers and status of both paths."""
     results = []
-    for path in (weigh_on_host, weigh_on_device):
+    for path in (solve_on_host, solve_on_device):
         leaf = losses.clone().requires_grad_()
         solution = attach(leaf, path(leaf.detach(), f, kappa, delta, penalty, measure))
         solution.value.backward()
@@ -201,7 +201,7 @@ def test_nan_goes_through_the_device_path(budget, name):
     losses = torch.tensor([0.1, math.nan, 0.7, 2.0], dtype=torch.float64)
     arguments = {"delta": None, "penalty": None} | budget
     f = divergence_of(name)
-    solution = attach(losses, weigh_on_device(losses, f, 0.05, arguments["delta"], arguments["penalty"], None))
+    solution = attach(losses, solve_on_device(losses, f, 0.05, arguments["delta"], arguments["penalty"], None))
     assert int(solution.status) == Status.NAN
     assert solution.value.isnan()
     absent = torch.tensor([1.0, 0.0, 1.0, 1.0], dtype=torch.float64)
@@ -241,8 +241,8 @@ def test_device_agrees_with_host_on_constants(name, losses, kappa):
 @pytest.mark.parametrize("name", DIVERGENCES)
 def test_device_agrees_with_host_in_every_precision(name, dtype):
     losses = torch.rand(20, generator=generator()).to(dtype)
-    host = weigh_on_host(losses, divergence_of(name), 0.05, 0.2, None, None)
-    device = weigh_on_device(losses, divergence_of(name), 0.05, 0.2, None, None)
+    host = solve_on_host(losses, divergence_of(name), 0.05, 0.2, None, None)
+    device = solve_on_device(losses, divergence_of(name), 0.05, 0.2, None, None)
     assert device.weights.dtype == host.weights.dtype == torch.float32
     torch.testing.assert_close(device.weights, host.weights, rtol=1e-5, atol=1e-6)
     assert abs(float(device.raw["achieved"]) - 0.2) <= 0.2e-6 or int(device.status) == Status.FLOOR
@@ -254,7 +254,7 @@ def test_nothing_to_weigh_is_zero_on_a_device(budget, name):
     losses = torch.tensor([0.1, 0.7, 2.0], dtype=torch.float64, requires_grad=True)
     arguments = {"delta": None, "penalty": None} | budget
     nothing = torch.zeros(3, dtype=torch.float64)
-    weighing = weigh_on_device(losses.detach(), divergence_of(name), 0.05, *arguments.values(), nothing)
+    weighing = solve_on_device(losses.detach(), divergence_of(name), 0.05, *arguments.values(), nothing)
     solution = attach(losses, weighing)
     solution.value.backward()
     assert solution.value == 0

@@ -10,7 +10,7 @@ from torch import nn
 import antidote_learn
 from antidote_learn import AntidoteLoss, RobustLoss, relax
 from antidote_learn.core.losses import LOSSES
-from antidote_learn.core.losses.naming import loss_function
+from antidote_learn.core.losses.grammar import loss_function
 
 SUMS = ["nce+0.5*mae", "0.01*eps-ce:m=1e5+5*mae"]
 each_loss = pytest.mark.parametrize("name", [*LOSSES, *SUMS])

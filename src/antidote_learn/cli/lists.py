@@ -37,12 +37,12 @@ def _divergence_rows() -> list[Row]:
 
 def _loss_rows() -> list[Row]:
     from antidote_learn.core.losses import LOSSES
-    from antidote_learn.core.losses.naming import written
+    from antidote_learn.core.losses.grammar import format_value
 
     return [
         {
             "name": name,
-            "parameters": ":".join(f"{key}={written(value)}" for key, value in loss.parameters.items()) or "none",
+            "parameters": ":".join(f"{key}={format_value(value)}" for key, value in loss.parameters.items()) or "none",
             "about": loss.about,
             "reference": loss.reference,
         }

@@ -41,11 +41,11 @@ class Beliefs:
 
     def dense(self, rows: Integers | slice) -> Floats:
         """(B, K) of some rows."""
-        return _spread(self.classes[rows], self.probs[rows].astype(np.float64), 1.0, self.count)
+        return _dense_block(self.classes[rows], self.probs[rows].astype(np.float64), 1.0, self.count)
 
     def put(self, rows: Integers | slice, block: Floats, always: Integers) -> None:
         """Writes some rows (B, K); the class in ``always`` (B,) is kept, however unlikely."""
-        kept = _kept(block, always, self.classes.shape[1])
+        kept = _top_classes(block, always, self.classes.shape[1])
         self.classes[rows], self.probs[rows] = kept, np.take_along_axis(block, kept, axis=1)
 
     def of(self, labels: Integers) -> Floats:
@@ -76,8 +76,10 @@ class MeanBeliefs:
 
     def add(self, index: Integers, probs: Floats) -> None:
         """One more (B, K) of the rows at ``index`` (B,), none of them twice."""
-        block = _spread(self.classes[index], self.sums[index], self.seen[index].astype(np.float64), self.count) + probs
-        kept = _kept(block, self.labels[index], self.classes.shape[1])
+        block = (
+            _dense_block(self.classes[index], self.sums[index], self.seen[index].astype(np.float64), self.count) + probs
+        )
+        kept = _top_classes(block, self.labels[index], self.classes.shape[1])
         self.classes[index], self.sums[index] = kept, np.take_along_axis(block, kept, axis=1)
         self.seen[index] += 1
 
@@ -108,14 +110,14 @@ def _rest(kept: Floats, total: Floats | float, count: int) -> Floats:
     return rest
 
 
-def _spread(classes: npt.NDArray[np.int32], kept: Floats, total: Floats | float, count: int) -> Floats:
+def _dense_block(classes: npt.NDArray[np.int32], kept: Floats, total: Floats | float, count: int) -> Floats:
     """(B, K)."""
     block = np.repeat(_rest(kept, total, count)[:, None], count, axis=1)
     np.put_along_axis(block, classes.astype(np.int64), kept, axis=1)
     return block
 
 
-def _kept(block: Floats, always: Integers, kept: int) -> Integers:
+def _top_classes(block: Floats, always: Integers, kept: int) -> Integers:
     """(B, C) the classes of the largest numbers, the largest first; the last gives way to the one in ``always``."""
     if kept < block.shape[1]:
         top = torch.from_numpy(block).topk(kept, dim=1).indices.numpy()  # several times faster than np.argpartition

@@ -10,8 +10,8 @@ import numpy as np
 from antidote_learn._checks import real_number
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
 
-NEWTON = 24
-ONE_MINUS = 1.0 - 2.0**-52
+NEWTON = 24  # steps that bring any rate to its last digit
+ONE_MINUS = 1.0 - 2.0**-52  # the largest rate, so that 1 / (1 - r) is finite
 
 
 def delta_from_rate(rate: float, divergence: Divergence | str = KL) -> float:
@@ -57,7 +57,7 @@ def rate_from_delta(delta: float, divergence: Divergence | str = KL) -> float:
     require_forgetting(f)
     if number >= f.max_delta:
         return 1.0
-    return float(_rate(f, number))
+    return float(_invert_budget(f, number))
 
 
 def require_forgetting(f: Divergence) -> None:
@@ -80,8 +80,8 @@ def _budget_prime(f: Divergence, r: Any) -> Any:
     return f.f_zero - f.f(z) + z * f.f_prime(z)
 
 
-def _rate(f: Divergence, delta: Any, ops: Any = None) -> Any:
-    """Inverse of `budget_of`; delta(r) is convex, so that Newton from the right falls onto the root."""
+def _invert_budget(f: Divergence, delta: Any, ops: Any = None) -> Any:
+    """The rate of a budget; delta(r) is convex, so that Newton from the right falls onto the root."""
     if f.rate is not None:
         return f.rate(delta)
     r = delta / f.excess_zero
@@ -95,9 +95,9 @@ def _below_one(r: Any, ops: Any) -> Any:
     return min(r, ONE_MINUS) if ops is None else ops.select(r < ONE_MINUS, r, ops.scalar(ONE_MINUS))
 
 
-def rate_of(ops: Any, f: Divergence, delta: Any) -> Any:
+def rate_at(ops: Any, f: Divergence, delta: Any) -> Any:
     """`rate_from_delta` inside an iteration, below 1."""
-    return _below_one(_rate(f, delta, ops), ops)
+    return _below_one(_invert_budget(f, delta, ops), ops)
 
 
 def penalty_value(penalty: float, rate: Any) -> Any:
@@ -107,7 +107,7 @@ def penalty_value(penalty: float, rate: Any) -> Any:
 
 def log_marginal_price(ops: Any, f: Divergence, delta: Any) -> tuple[Any, Any]:
     """The logarithm of (V'(r) / C) / delta'(r) at the r that delta allows, and its derivative in delta."""
-    r = rate_of(ops, f, delta)
+    r = rate_at(ops, f, delta)
     z = 1.0 / (1.0 - r)
     slope = _budget_prime(f, r)
     value = ops.log(r * (2.0 - r)) + 2.0 * ops.log(z) - ops.log(slope)

@@ -10,21 +10,21 @@ import numpy as np
 
 
 @lru_cache(maxsize=64)
-def _shares(count: int) -> Any:
-    """1/B, 2/B ... 1: the masses of the smallest losses of a uniform sample."""
+def _prefix_masses(count: int) -> Any:
+    """The masses 1/B, 2/B ... 1 of the smallest losses of a uniform sample."""
     shares = np.arange(1.0, count + 1.0) / count
     shares.flags.writeable = False
     return shares
 
 
-def sorted_chi2(x: Any, mass: Any, delta: float, kappa: float) -> tuple[float, float]:
+def solve_chi2(x: Any, mass: Any, delta: float, kappa: float) -> tuple[float, float]:
     """(t, nu) of the chi-square problem without iterating, from sorted losses and prefix sums; mass None is uniform.
 
     With the n smallest losses alive, of mass P, mean m and variance v: t^2 = P v / (1 + 2 delta - 1 / P), and the
     threshold -rho = m + t / P must fall between the n-th loss and the next. Where rounding leaves no such n, t is 0.
     """
     if mass is None:
-        x, total = np.sort(x), _shares(x.size)
+        x, total = np.sort(x), _prefix_masses(x.size)
         first = x / x.size
     else:
         order = np.argsort(x)

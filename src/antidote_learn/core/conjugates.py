@@ -91,25 +91,25 @@ def from_conjugate(
 def _lift(function: TorchFunction) -> Function:
     """A torch function that also takes NumPy arrays and numbers."""
 
-    def lifted(x: Any) -> Any:
+    def accept(x: Any) -> Any:
         if isinstance(x, Tensor):
             return function(x)
         out = function(torch.as_tensor(np.asarray(x, dtype=np.float64))).numpy()
         return out if np.ndim(x) else float(out)
 
-    return lifted
+    return accept
 
 
 def _inside(function: Function, low: float, high: float, below: float, above: float) -> Function:
     """The function on (a, b), closed at the ends where it is finite there, and constants outside."""
 
-    def limited(w: Any) -> Any:
+    def extend(w: Any) -> Any:
         xp = namespace(w)
         fits = (w >= low) & (w <= high) if low > 0.0 else (w > 0.0) & (w <= high)
         safe = function(xp.where(fits, w, 1.0))
         return xp.where(fits, safe, xp.where(w > high, above, below))
 
-    return limited
+    return extend
 
 
 def _limit(function: Function, near: float, nearer: float, diverged: float) -> float:

@@ -104,7 +104,7 @@ class Divergence:
             return bool((np.diff(price) > 0.0).all())
 
     @property
-    def bounded_ratio(self) -> bool:
+    def has_bounded_ratio(self) -> bool:
         """Whether weights stay inside an interval, so that t -> 0 uses up no more than a part of a large budget."""
         return self.domain != (0.0, math.inf)
 
@@ -239,7 +239,7 @@ def _jensen_shannon() -> Divergence:
     )
 
 
-def _squared_hellinger() -> Divergence:
+def _hellinger() -> Divergence:
     """f(w) = (sqrt w - 1)^2 / 2; D_f < 1."""
 
     def weight(y: Any) -> Any:
@@ -275,7 +275,7 @@ def _squared_hellinger() -> Divergence:
 KL = _kl()
 CHI2 = alpha(2.0)
 JS = _jensen_shannon()
-HELLINGER = _squared_hellinger()
+HELLINGER = _hellinger()
 DIVERGENCES: dict[str, Divergence] = {d.name: d for d in (KL, CHI2, JS, HELLINGER)}
 
 

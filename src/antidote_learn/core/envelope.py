@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from antidote_learn._types import Relaxed
-from antidote_learn.core.outcomes import Weighing
+from antidote_learn.core.solution import Solution
 
 Formula = Callable[[Tensor], Tensor]
 
 
-class _Held(torch.autograd.Function):
+class _GivenGradient(torch.autograd.Function):
     """A value with a given gradient.
 
     With a ``formula`` the first backward pass hands the gradient over; further passes, and second derivatives, go by
@@ -50,9 +50,11 @@ class _Held(torch.autograd.Function):
         return gradient, None, None, None
 
 
-def held(variable: Tensor, gradient: Tensor, value: Tensor | float, formula: Formula | None = None) -> Tensor:
+def attach_gradient(
+    variable: Tensor, gradient: Tensor, value: Tensor | float, formula: Formula | None = None
+) -> Tensor:
     """``value``, differentiable in ``variable`` with this gradient; more than once where the formula is given."""
-    return _Held.apply(variable, gradient, value, formula)  # type: ignore[no-any-return,no-untyped-call]
+    return _GivenGradient.apply(variable, gradient, value, formula)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def envelope(losses: Tensor, weights: Tensor, value: Tensor | float, scale: Tensor | float) -> Tensor:
@@ -65,19 +67,19 @@ def envelope(losses: Tensor, weights: Tensor, value: Tensor | float, scale: Tens
     if torch.compiler.is_compiling():
         share = (torch.where(weights > 0, losses, 0.0) * weights).sum() * scale
         return share + (value - share).detach()
-    return held(losses, weights * scale, value)
+    return attach_gradient(losses, weights * scale, value)
 
 
-def attach(losses: Tensor, weighing: Weighing) -> Relaxed:
+def attach(losses: Tensor, solution: Solution) -> Relaxed:
     """The solution as the caller sees it."""
-    weights, scale = weighing.weights, 1.0 / max(weighing.weights.numel(), 1)
-    value = weighing.value
+    weights, scale = solution.weights, 1.0 / max(solution.weights.numel(), 1)
+    value = solution.value
     if isinstance(value, Tensor):  # of a device: rows of no weight are not looked at, whatever they hold
         value = value + (torch.where(weights > 0, losses.detach(), 0.0) * weights).sum() * scale
     value = envelope(losses, weights, value, scale)
-    return Relaxed(value, weights, weighing.status, weighing.divergence, weighing.raw, weighing.mass)
+    return Relaxed(value, weights, solution.status, solution.divergence, solution.raw, solution.mass)
 
 
-def part_of(whole: Relaxed, value: Tensor, weights: Tensor, mass: Tensor | None) -> Relaxed:
+def local_part(whole: Relaxed, value: Tensor, weights: Tensor, mass: Tensor | None) -> Relaxed:
     """The rows of a global solution that one process holds, with their value."""
     return Relaxed(value, weights, whole.status, whole.divergence, whole.raw, mass, whole)

@@ -15,7 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from antidote_learn.core.arrays import CHUNK, DeviceSample, HostSample, Scalar, Terms, raised, tilt
+from antidote_learn.core.sample import Scalar, Terms, power_terms, tilt_terms
+from antidote_learn.core.sample_numpy import CHUNK, HostSample
+from antidote_learn.core.sample_torch import DeviceSample
 
 FEW = 1 << 16  # labels up to this, or the number of samples, are looked up in a table and not sorted
 HELD = 64 * CHUNK  # samples up to which the shifted losses are kept, and not made anew at every visit
@@ -45,7 +47,7 @@ def ranks(labels: Tensor) -> Tensor:
 
 def _central(sample: Any) -> tuple[Scalar, Scalar, Scalar]:
     """The integrals of y, y^2 and y^3, y the distance of a loss from the mean of its group."""
-    mean, square, cube = sample.integrate(raised)
+    mean, square, cube = sample.integrate(power_terms)
     variance, third = square - mean * mean, cube - mean * (3.0 * square - 2.0 * mean * mean)
     return sample.scalar(0.0), sample.total(variance), sample.total(third)
 
@@ -69,6 +71,8 @@ class GroupedHostSample(HostSample):
     """
 
     grouped, streamed = True, True
+    free_steps = 0  # the start knows one spread of losses, not that of each group
+    shift_origin = 1.0  # f'(1): shifts of groups are rounded as those of a general f
     log1p = staticmethod(np.log1p)
 
     def __init__(self, losses: Any, mass: Any, labels: Any, norm: Any, shares: Any) -> None:
@@ -76,23 +80,23 @@ class GroupedHostSample(HostSample):
         np.minimum.at(low, labels, losses)
         self.losses, self.mass, self.low, self.size = losses, mass, low.astype(np.float64), losses.size
         self.labels, self.norm, self.shares = labels, norm, shares
-        self._held = self._shifted(slice(None)) if self.size <= HELD else None
+        self._held = self._shift(slice(None)) if self.size <= HELD else None
 
-    def _shifted(self, part: slice) -> Any:
+    def _shift(self, part: slice) -> Any:
         return self.losses[part] - self.low[self.labels[part]]
 
     def _read(self) -> Iterator[tuple[Any, Any, slice]]:
         step = max(CHUNK, self.norm.size)
         for start in range(0, self.size, step):
             part = slice(start, start + step)
-            x = self._shifted(part) if self._held is None else self._held[part]
+            x = self._shift(part) if self._held is None else self._held[part]
             yield x, None if self.mass is None else self.mass[part], part
 
     def integrate(self, terms: Terms) -> list[Any]:
         """(G,) for every array that ``terms`` gives: its integral, times its power of the loss, under each P_g."""
         found: list[Any] = []
         for x, mass, part in self._read():
-            sums = [self.summed(_times(array, x, power, mass), part) for array, power in terms(np, x)]
+            sums = [self.sum_rows(_times(array, x, power, mass), part) for array, power in terms(np, x)]
             found = [a + b for a, b in zip(found, sums, strict=True)] if found else sums
         return [column / self.norm for column in found]
 
@@ -100,9 +104,9 @@ class GroupedHostSample(HostSample):
         """The integrals of y, y^2 and y^3, y the distance of a loss from the mean of its group."""
         return _central(self)
 
-    def tilted(self, back: float) -> tuple[Any, Any, Any, Any]:
+    def tilt_integrals(self, back: float) -> tuple[Any, Any, Any, Any]:
         """With g = exp(back x): the integrals of g - 1, g x, g x^2 and g x^3 in each group."""
-        return tuple(self.integrate(tilt(back)))
+        return tuple(self.integrate(tilt_terms(back)))
 
     def largest(self) -> float:
         """The largest shifted loss."""
@@ -112,7 +116,7 @@ class GroupedHostSample(HostSample):
         """What is known of every group, for the rows of a chunk."""
         return values[self.labels[part]]
 
-    def summed(self, array: Any, part: slice) -> Any:
+    def sum_rows(self, array: Any, part: slice) -> Any:
         """(G,), the sums over the rows of a chunk."""
         return np.bincount(self.labels[part], array, self.norm.size)
 
@@ -120,7 +124,7 @@ class GroupedHostSample(HostSample):
         """What is known of every group, added up by their masses."""
         return float(self.shares.dot(values))
 
-    def thinned(self, size: int) -> GroupedHostSample | None:
+    def thin(self, size: int) -> GroupedHostSample | None:
         """Every k-th sample; None where the groups are too small for that."""
         if size < ROWS_A_GROUP * self.norm.size:
             return None
@@ -131,7 +135,7 @@ class GroupedHostSample(HostSample):
         return GroupedHostSample(self.losses[::step], mass, labels, np.where(norm > 0.0, norm, 1.0), self.shares)
 
 
-def in_groups(values: Any, mass: Any, given: Any, keep: Any, labels: Any) -> tuple[GroupedHostSample, Any]:
+def group_on_host(values: Any, mass: Any, given: Any, keep: Any, labels: Any) -> tuple[GroupedHostSample, Any]:
     """The sample in its groups, and the share of each group's mass that is not in it: its losses are infinite.
 
     Args:
@@ -178,9 +182,9 @@ class GroupedDeviceSample(DeviceSample):
         """The integrals of y, y^2 and y^3, y the distance of a loss from the mean of its group."""
         return _central(self)
 
-    def tilted(self, back: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def tilt_integrals(self, back: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """With g = exp(back x): the integrals of g - 1, g x, g x^2, g x^3 in each group; ``back`` is () or (T, 1)."""
-        return tuple(self.integrate(tilt(back)))  # type: ignore[return-value]
+        return tuple(self.integrate(tilt_terms(back)))  # type: ignore[return-value]
 
     def share(self, mass: Tensor) -> Tensor:
         """(..., B), the share of each P_g that a part of its mass is."""
@@ -195,7 +199,7 @@ class GroupedDeviceSample(DeviceSample):
         return (torch.where(self.shares > 0.0, values, 0.0) * self.shares).sum(-1)
 
 
-def in_groups_on_device(
+def group_on_device(
     values: Tensor, mass: Tensor, finite: Tensor, groups: Tensor
 ) -> tuple[GroupedDeviceSample, Tensor, Tensor]:
     """The sample in its groups, the largest of the groups' smallest losses, and (B,) that of each row's group."""

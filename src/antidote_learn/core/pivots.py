@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from antidote_learn.core.arrays import Sample, Scalar
-from antidote_learn.core.points import Point, Problem
+from antidote_learn.core.moments import Point, Problem
+from antidote_learn.core.sample import Sample, Scalar
 from antidote_learn.core.steps import Search, find_root
 
 FADED = 60.0  # log of how much lighter than the heaviest sample a pivot may be; less does not show in doubles
@@ -90,14 +90,14 @@ def steep_point(problem: Problem, p: float, pivot: Scalar, v: Scalar) -> Steep:
     drift = ahead / mass
     level = ops.log(first) - a * log_mass
     climb = (1.0 + p) * (ops.exp(v - log_o) * mass / first - drift)
-    level, log_d, grown = _divergence(problem, p, (pivot, v, log_mass), level)
+    level, log_d, grown = _log_divergence(problem, p, (pivot, v, log_mass), level)
     return Steep(
         pivot, v, log_mass, math.log(b) + log_o + b * log_mass, level, log_d, climb, climb / grown, drift,
         expected / mass,
     )  # fmt: skip
 
 
-def _divergence(
+def _log_divergence(
     problem: Problem, p: float, at: tuple[Scalar, Scalar, Scalar], level: Scalar
 ) -> tuple[Scalar, Scalar, Scalar]:
     """(level, log D, 1 - exp(-level)), from the level, or from the mean of D's terms where that is small."""
@@ -120,14 +120,14 @@ def _divergence(
     return ops.select(large, level, ops.log1p(inflated)), log_d, grown
 
 
-def _capped(ops: Sample, log_x: Scalar) -> Scalar:
+def _cap(ops: Sample, log_x: Scalar) -> Scalar:
     """A logarithm, at most that of nearly the largest double."""
     return -ops.at_least(-LARGEST, -log_x)
 
 
 def _linear(ops: Sample, log_x: Scalar) -> Scalar:
     """The number itself, at most nearly the largest double."""
-    return ops.exp(_capped(ops, log_x))
+    return ops.exp(_cap(ops, log_x))
 
 
 def _as_point(ops: Sample, found: Steep) -> Point:
@@ -150,8 +150,8 @@ class _Ladder(NamedTuple):
 def _rungs(problem: Problem, ladder: _Ladder, k: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     """(pivot, and the range of v) of the k-th smallest loss."""
     ops, last = problem.sample, problem.sample.size - 1.0
-    pivot = ops.ranked(ladder.ordered, k)
-    following = ops.ranked(ladder.ordered, ops.select(k < last, k + 1.0, k))
+    pivot = ops.at_rank(ladder.ordered, k)
+    following = ops.at_rank(ladder.ordered, ops.select(k < last, k + 1.0, k))
     low = ops.select(pivot > 0.0, ops.log(ops.at_least(ops.tiny, pivot)) - FADED / ladder.power, ladder.least)
     gap = ops.log(ops.at_least(ops.tiny, following - pivot))
     return pivot, low, ops.select(k < last, gap, ladder.most)
@@ -198,7 +198,7 @@ def solve_steep_budget(problem: Problem, p: float, cost: Scalar, budget: Scalar)
     most = ops.log(problem.largest * (1.0 + p / budget**0.5)) + 10.0
     if kappa > 0.0:
         most = ops.at_least(math.log(kappa * p), most) + 1e-9
-    ladder = _Ladder(ops.ordered(), ops.scalar(least), _capped(ops, most), p)
+    ladder = _Ladder(ops.sort(), ops.scalar(least), _cap(ops, most), p)
     k = _climb(problem, ladder, residual, ops.scalar(0.0), ops.scalar(ops.size))
     return _as_point(ops, _settle(problem, ladder, residual, k))
 
@@ -225,7 +225,7 @@ def solve_steep_penalty(problem: Problem, p: float, penalty: float) -> tuple[Sca
 
     least = math.log(kappa * p) - 1.0 if kappa > 0.0 else math.log(penalty) - 40.0  # o > C (1 - z^-2)
     most = ops.at_least(ops.scalar(math.log(penalty + kappa)), ops.log(problem.largest)) + 20.0
-    ladder, ends = _Ladder(ops.ordered(), ops.scalar(least), _capped(ops, most), p), (-math.inf, math.inf)
+    ladder, ends = _Ladder(ops.sort(), ops.scalar(least), _cap(ops, most), p), (-math.inf, math.inf)
     low, high = ops.scalar(0.0), ops.scalar(ops.size)
     if ops.eager:
         left, right = _lowest(problem, ladder, residual, penalty)
@@ -242,7 +242,7 @@ Place = tuple[float, float]  # (k, v)
 
 def _lowest(problem: Problem, ladder: _Ladder, residual: Residual, penalty: float) -> tuple[Place, Place]:
     """The two ends between which the lowest of several minima lies, going by evenly spaced places on the ladder."""
-    places = [_place(problem, ladder, problem.sample.size * j / PLACES) for j in range(PLACES + 1)]
+    places = [_spot(problem, ladder, problem.sample.size * j / PLACES) for j in range(PLACES + 1)]
     points = [steep_point(problem, ladder.power, pivot, v) for _, pivot, v in places]
     values = [_objective(problem, ladder.power, point, penalty) for point in points]
     best = min(range(len(values)), key=values.__getitem__)
@@ -252,7 +252,7 @@ def _lowest(problem: Problem, ladder: _Ladder, residual: Residual, penalty: floa
     return (places[left][0], places[left][2]), (places[right][0], places[right][2])
 
 
-def _place(problem: Problem, ladder: _Ladder, at: float) -> tuple[float, float, float]:
+def _spot(problem: Problem, ladder: _Ladder, at: float) -> tuple[float, float, float]:
     """(k, pivot, v) for a real number of the ladder: the k-th loss, and so far from it as the fraction says."""
     k = min(math.floor(at), problem.sample.size - 1)
     pivot, low, high = _rungs(problem, ladder, float(k))

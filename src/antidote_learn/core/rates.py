@@ -139,7 +139,7 @@ def rate_of_predictions(
     agrees = (labels == predicted).astype(np.float64)
     unstable = (late != predicted).mean(axis=0)
     strictness = [
-        _agreement(_anchors(confidence, predicted, k, min(part * share, 1.0)), predicted, agrees, unstable, k)
+        _anchor_agreement(_anchors(confidence, predicted, k, min(part * share, 1.0)), predicted, agrees, unstable, k)
         for part in SHARES
     ]
     chosen = strictness[SHARES.index(1.0)]
@@ -157,7 +157,7 @@ class _Agreement(NamedTuple):
     class_v: Floats
 
 
-def _agreement(anchors: Integers, predicted: Integers, agrees: Floats, unstable: Floats, k: int) -> _Agreement:
+def _anchor_agreement(anchors: Integers, predicted: Integers, agrees: Floats, unstable: Floats, k: int) -> _Agreement:
     """``anchors`` are indices into the others, all ``(N,)``."""
     where = predicted[anchors]
     counts, agreeing, moving = (np.bincount(where, x, k) for x in (None, agrees[anchors], unstable[anchors]))
@@ -183,21 +183,23 @@ def _steady(strictness: list[_Agreement], chosen: _Agreement) -> float:
 def _summary(chosen: _Agreement, steady: float, d: float, n: int, k: int) -> NoiseRate:
     """The formulas of `estimate_noise_rate`."""
     a, v, most = chosen.a, chosen.v, min(0.8, 0.95 * (1 - 1 / k))
-    plain = min(max(0.0, _rate(a, v)), most)
+    plain = min(max(0.0, _rate_from_agreement(a, v)), most)
     rate = min(plain, max(0.0, 1 - steady))
     se = math.sqrt(max(a * (1 - a), 1 / chosen.anchors) * chosen.squares)
     low = min(1 - (a + 2 * se) / (1 - v) - 0.02, 2 * rate - plain - 2 * se) if v < 1 else 0.0
     if not a - 2 * se > 1 / k + SLACK:
         low = 0.0
     high = max(d, 1 - a) + 2 * math.sqrt(d * (1 - d) / n)
-    per_class = np.clip(_rate(chosen.class_a, chosen.class_v), 0.0, most) * (rate / plain if plain > 0 else 1.0)
+    per_class = np.clip(_rate_from_agreement(chosen.class_a, chosen.class_v), 0.0, most) * (
+        rate / plain if plain > 0 else 1.0
+    )
     per_class.setflags(write=False)
     known = (a - 1 / k) / (1 - 1 / k) >= IDENTIFIABLE - SLACK
     low, high = min(max(0.0, low), rate), min(high, 1 - 1 / k)
     return NoiseRate(rate, low, high, per_class, known, a, v, steady, chosen.anchors)
 
 
-def _rate(agreement: Any, instability: Any) -> Any:
+def _rate_from_agreement(agreement: Any, instability: Any) -> Any:
     """1 - a / (1 - v/2), of numbers or arrays."""
     return 1 - agreement / (1 - instability / 2)
 

@@ -16,8 +16,8 @@ from antidote_learn._types import Relaxed
 from antidote_learn.core.budgets import require_forgetting
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.core.envelope import attach
+from antidote_learn.core.solve import weigh
 from antidote_learn.core.tensors import check_losses
-from antidote_learn.core.weighing import weigh
 
 
 def relax(

@@ -13,7 +13,7 @@ from torch import Tensor
 from antidote_learn._types import Relaxed, Status
 from antidote_learn.core.divergences import KL
 from antidote_learn.core.groups import compact
-from antidote_learn.core.outcomes import raw_fields
+from antidote_learn.core.solution import raw_fields
 
 FIGURES = 5  # numbers of a kept solution beside those of its groups
 
@@ -61,7 +61,7 @@ class KeptSolution(NamedTuple):
         score = np.minimum(self.low[place] - losses.numpy(), 0.0) / self.temperature
         return torch.from_numpy(np.where(self.groups[place] == own, np.exp(score) / self.mean[place], 1.0))
 
-    def relaxed(self, ratio: Tensor, measure: Tensor) -> Relaxed:
+    def as_relaxed(self, ratio: Tensor, measure: Tensor) -> Relaxed:
         """The solution as these samples (B,) see it, with the multiplier and the figures that all samples had."""
         lam = self.temperature - self.kappa
         raw = raw_fields(lam, None, self.achieved, self.delta, math.inf, KL)
@@ -69,7 +69,7 @@ class KeptSolution(NamedTuple):
         return Relaxed(weights.new_zeros(()), weights, Status(int(self.status)), KL, raw, measure)
 
 
-def kept_solution(whole: Relaxed, losses: Tensor, measure: Tensor, labels: Tensor, kappa: float) -> KeptSolution | None:
+def keep_solution(whole: Relaxed, losses: Tensor, measure: Tensor, labels: Tensor, kappa: float) -> KeptSolution | None:
     """The solution over these samples, on the host, to be used again; None where all weight is on the smallest losses.
 
     Args:

@@ -1,7 +1,8 @@
-"""The inner problem solved: the temperature t = lam + kappa, and for a general f the shift rho with it.
+"""The searches for the temperature t = lam + kappa, and for a general f the shift rho with it.
 
 One family covers all: the weights are f*'(-(L + rho) / t) with mean 1, D_f falls as t grows, and the optimum is
-t* = max(kappa, t_delta), where D_f(t_delta) = delta. Each iteration is written once, over a `Sample` (see `arrays`).
+t* = max(kappa, t_delta), where D_f(t_delta) = delta. A search is written once, over a `Sample`. The budget of KL has
+searches of its own: `kl` on the host, `solve_torch` on a device.
 """
 
 from __future__ import annotations
@@ -10,40 +11,24 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
-from antidote_learn.core.arrays import CHUNK, DeviceSample, HostSample, Scalar
-from antidote_learn.core.budgets import log_marginal_price, penalty_value, rate_of
-from antidote_learn.core.chi2 import sorted_chi2
-from antidote_learn.core.divergences import CHI2, KL, Power
-from antidote_learn.core.pivots import solve_steep_budget, solve_steep_penalty
-from antidote_learn.core.points import (
-    Point,
-    Problem,
-    general_point,
-    kl_moments,
-    kl_point,
-    power_point,
-    shift_bracket,
-    spread,
-)
-from antidote_learn.core.steps import HOST_LIMIT, Bracket, Search, find_root, halley, take_step
+from antidote_learn.core.budgets import log_marginal_price, penalty_value, rate_at
+from antidote_learn.core.chi2 import solve_chi2
+from antidote_learn.core.divergences import CHI2, KL, Divergence, Power, namespace
+from antidote_learn.core.kl import DEPTH, HOST_LIMIT, kl_point, kl_range, loss_spread, start_temperature, thin_sample
+from antidote_learn.core.moments import Point, Problem, general_point, power_point, shift_bracket
+from antidote_learn.core.pivots import solve_steep_budget, solve_steep_penalty, steep_weights
+from antidote_learn.core.sample import Scalar
+from antidote_learn.core.sample_numpy import CHUNK, HostSample
+from antidote_learn.core.steps import Bracket, Search, find_root, take_step
 
-FEW = 4
-NEAR = 0.05  # a residual of KL after which one Halley step suffices, with what it misses mended
-SEEN = 2e-8  # by how much of delta a point that was not evaluated may miss it
-MENDED = 1e-4  # a change of log t that is made to first order in weights already written, which leaves its square
-OFF_FLOOR = 1e-5  # closer to the floor than this every step is evaluated
 MASS_TOLERANCE = 500.0  # of the mean weight, in units of the last place
-STALLED = 2.0  # relative width of a bracket of the shift in which digits have run out, likewise
-DEVICE_KL, DEVICE_KL_COLD, COLD = 2, 6, 1e-3  # a device loop never stops early; it is longer where kappa is below COLD
-DEVICE_PENALTY, DEVICE_POWER, DEVICE_NESTED = 16, 40, 96
-SECTIONS, CUTS = 2, 8  # how often, and into how many parts, a device cuts the bracket of KL before
-THIN_ABOVE, THIN_TO, THIN_BY = 2 * CHUNK, CHUNK // 2, 64
-THIN_NEAR = 0.1  # a residual after which one step suffices for a thinned sample, whose root is off by some 0.01 anyway
-DEPTH = 40.0  # how far below the smallest gap between two losses log t may fall when kappa = 0
+STALLED = 2.0  # relative width of a bracket of the shift in which digits have run out, in units of the last place
+DEVICE_PENALTY, DEVICE_POWER, DEVICE_NESTED = 16, 40, 96  # steps of device loops, which never stop early
 COARSE = 2e-9  # a residual that asks for a pivot
-SMALL_BUDGET = 1e-4  # below it the explicit D_f of a power family has lost too many digits
+SMALL_BUDGET = 1e-4  # a budget below which the explicit D_f of a power family has lost too many digits
 GRID = 24  # points that look for the lowest of several minima of the penalised problem
 
 
@@ -101,31 +86,24 @@ def _find_nested(problem: Problem, search: Search, temperature: Callable[[Scalar
     return state.point
 
 
-def solve_budget(problem: Problem, delta: float, cost: Scalar, near: float = 0.0, warm: float | None = None) -> Point:
-    """The point with D_f(t) = delta, or t = kappa (up to `TOLERANCE`) where the budget is not used up.
+def solve_budget(problem: Problem, delta: float, cost: Scalar) -> Point:
+    """The point with D_f(t) = delta, or t = kappa (up to `TOLERANCE`) where the budget is not used up; not for KL.
 
     Args:
         problem: The inner problem; kappa = 0 needs delta below the divergence of the tied minimum.
         delta: The budget.
-        cost: What of it the missing rows cost.
-        near: For KL, a residual from which the last step is not evaluated: the caller normalises, and looks.
-        warm: For KL on the host, a temperature that is known to be near.
+        cost: The part of the budget that the missing rows cost.
     """
-    ops, f, kappa = problem.sample, problem.divergence, problem.kappa
+    ops, f = problem.sample, problem.divergence
     budget = ops.at_least(ops.tiny, ops.scalar(delta) - cost)
     if f.power is not None and f.power.steep:
         return solve_steep_budget(problem, f.power.exponent, cost, budget)
     if f.power is not None and delta >= SMALL_BUDGET:
         return _solve_power(problem, delta, cost, budget)
 
-    floor = ops.scalar(math.log(kappa)) if kappa > 0.0 else ops.log(ops.smallest_positive()) - DEPTH
-    high = ops.at_least(floor, ops.log(problem.largest) - 0.5 * ops.log(budget)) + 0.1  # t_delta <= max x/sqrt(8 delta)
-    if warm is not None:
-        return _solve_kl(problem, budget, cost, math.log(warm), floor, high, near)
-    thin = _thinned(problem, delta, cost)
-    start = _warm(problem, budget)[0] if thin is None else math.log(thin.t)
-    if f is KL:
-        return _solve_kl(problem, budget, cost, start, floor, high, near)
+    floor, high = kl_range(problem, budget)
+    thin = _solve_part(problem, delta, cost)
+    start = start_temperature(ops, budget, f.curvature_one)[0] if thin is None else math.log(thin.t)
 
     def residual(v: Scalar, point: Point) -> tuple[Scalar, Scalar, Scalar]:
         used = ops.at_least(ops.tiny, point.divergence - cost)
@@ -135,89 +113,13 @@ def solve_budget(problem: Problem, delta: float, cost: Scalar, near: float = 0.0
     return _find_nested(problem, search, ops.exp, ops.scalar(math.inf) if thin is None else thin.nu)
 
 
-def solve_kl_batch(problem: Problem, delta: float) -> tuple[float, float] | None:
-    """(t, log of the mean of exp(-x/t)) as `solve_budget` gives them, of a plain batch on the host, with a floor.
-
-    Without what makes a search safe: None where a few steps do not get near. The last step is taken unseen.
-    """
-    sample, floor = problem.sample, math.log(problem.kappa)
-    v = max(floor, _warm(problem, delta)[0])
-    for _ in range(FEW):
-        log_z, mean, divergence, slope, bend = kl_moments(sample, 0.0, math.exp(v))
-        if v <= floor and divergence <= delta:
-            return problem.kappa, log_z
-        if not (divergence > 0.0 and slope < 0.0):
-            return None
-        gap, fall = math.log(divergence / delta), -slope / divergence
-        following = max(floor, v + halley(max, gap, fall, bend / divergence - fall * fall))
-        if abs(gap) <= NEAR and following > floor + OFF_FLOOR:
-            return math.exp(following), log_z + mean * (following - v)
-        v = following
-    return None
-
-
-def _solve_kl(
-    problem: Problem, budget: Scalar, cost: Scalar, start: Scalar, floor: Scalar, high: Scalar, near: float
-) -> Point:
-    """`solve_budget` for KL in log t; flat, since every training step waits for it.
-
-    From a residual below ``near`` on the next step is trusted, unseen: its point has the shift only to first order.
-    """
-    ops, missing = problem.sample, problem.missing
-    v, bracket = ops.at_least(floor, start), (floor - 1.0, high, ops.scalar(math.inf))
-    if isinstance(ops, DeviceSample):
-        v, bracket = _sectioned(ops, missing, budget + cost, floor, high)
-    for _ in range(HOST_LIMIT if ops.eager else DEVICE_KL if problem.kappa >= COLD else DEVICE_KL_COLD):
-        log_z, mean, divergence, slope, bend = kl_moments(ops, missing, ops.exp(v))
-        used, before = ops.at_least(ops.tiny, divergence - cost), v
-        slope = slope / used
-        residual = ops.log(used / budget), slope, bend / used - slope * slope
-        v, bracket, done = take_step(ops, v, floor, bracket, residual)
-        if ops.stop(done):
-            return Point(ops.exp(v), log_z - 1.0, 1.0, divergence, slope * used, mean, 1.0, bend)
-        if near > 0.0 and bracket[2] <= 0.5 * near and v > floor + OFF_FLOOR:
-            return Point(ops.exp(v), log_z - 1.0 + mean * (v - before), 1.0, divergence, slope, mean, 1.0)
-    return kl_point(problem, ops.exp(v))
-
-
-def _sectioned(
-    sample: DeviceSample, missing: Scalar, budget: Scalar, floor: Scalar, high: Scalar
-) -> tuple[Scalar, Bracket]:
-    """(start, bracket) of KL from D at evenly spaced log t, all at once: what a loop that cannot stop early needs."""
-    steps = torch.arange(CUTS, dtype=floor.dtype, device=floor.device)
-    if sample.grouped:
-        steps = steps.unsqueeze(-1)
-    low, width = floor, high - floor
-    for _ in range(SECTIONS):
-        width = width / CUTS
-        divergence = kl_moments(sample, missing, torch.exp(low + steps * width))[2]
-        low = low + width * torch.clamp((divergence > budget).sum() - 1, min=0)
-    at_floor = low <= floor
-    bracket = (sample.select(at_floor, floor - 1.0, low), low + width, sample.scalar(math.inf))
-    return sample.select(at_floor, floor, low + 0.5 * width), bracket
-
-
-def _warm(problem: Problem, budget: Scalar) -> tuple[Scalar, Scalar]:
-    """(log t, mean loss) to start from: D_f is about v^2 / 2 - g v^3 / 3, v = deviation / t, g the losses' skewness.
-
-    The factor only matters for speed; it was taken from losses of six shapes at rates from 0.1 to 0.6.
-    """
-    ops = problem.sample
-    mean, variance, skewness = spread(problem)
-    skewness = ops.at_least(0.0, 2.0 - ops.at_least(0.0, 2.0 - skewness))
-    return 0.5 * ops.log(variance / (2.0 * budget)) - 0.5 * skewness * (2.0 * budget) ** 0.5, mean
-
-
-def _thinned(problem: Problem, delta: float, cost: Scalar) -> Point | None:
-    """The solution for a part of a large sample, to start from."""
+def _solve_part(problem: Problem, delta: float, cost: Scalar) -> Point | None:
+    """The solution for a part of a large sample of the host, to start from."""
     sample = problem.sample
-    if not isinstance(sample, HostSample) or sample.size <= THIN_ABOVE:
+    part = thin_sample(sample) if isinstance(sample, HostSample) else None
+    if part is None:
         return None
-    part = sample.thinned(max(THIN_TO, sample.size // THIN_BY))
-    largest = 0.0 if part is None else part.largest()
-    if part is None or largest == 0.0:
-        return None
-    return solve_budget(problem._replace(sample=part, largest=largest), delta, cost, THIN_NEAR)
+    return solve_budget(problem._replace(sample=part, largest=part.largest()), delta, cost)
 
 
 def _solve_power(problem: Problem, delta: float, cost: Scalar, budget: Scalar) -> Point:
@@ -248,22 +150,22 @@ def _solve_power(problem: Problem, delta: float, cost: Scalar, budget: Scalar) -
 
 
 def _power_start(problem: Problem, power: Power, delta: float, cost: Scalar, budget: Scalar) -> Scalar:
-    """The log offset to start from: the solution of a small chi-square sample, or of a part, or by `_warm`."""
-    exact = _sorted_start(problem, delta)
+    """The log offset to start from: of chi-square the solution, of a large sample that of a part, else an estimate."""
+    exact = _chi2_start(problem, delta)
     if exact is not None:
         return exact
-    thin = _thinned(problem, delta, cost)
+    thin = _solve_part(problem, delta, cost)
     if thin is not None:
         return math.log(abs(thin.nu + power.constant) * thin.t)
     ops, scale = problem.sample, abs(power.scale)
-    s, mean = _warm(problem, budget)
+    s, mean = start_temperature(ops, budget, problem.divergence.curvature_one)
     t = ops.exp(s)
     if power.scale > 0.0:
         return ops.log(scale * t + mean)
     return ops.log(ops.at_least(0.1 * scale * t, scale * t - mean))
 
 
-def _sorted_start(problem: Problem, delta: float) -> float | None:
+def _chi2_start(problem: Problem, delta: float) -> float | None:
     """The log offset of a small chi-square sample, without iterating."""
     sample = problem.sample
     if (
@@ -274,7 +176,7 @@ def _sorted_start(problem: Problem, delta: float) -> float | None:
     ):
         return None
     ((x, mass, _),) = sample.chunks()
-    t, nu = sorted_chi2(x, mass, delta, problem.kappa)
+    t, nu = solve_chi2(x, mass, delta, problem.kappa)
     return math.log(-nu * t) if t > 0.0 else None
 
 
@@ -295,7 +197,9 @@ def solve_penalty(problem: Problem, penalty: float) -> tuple[Scalar, Point, Scal
         price, per_divergence = log_marginal_price(ops, f, ops.at_least(ops.tiny, point.divergence))
         return price + math.log(penalty) - v, per_divergence * point.slope * (point.t - kappa) / point.t - 1.0, 0.0
 
-    free = ops.log(penalty * spread(problem)[1] / f.excess_zero**2)  # log(lam t^2) for a small divergence
+    free = ops.log(
+        penalty * loss_spread(ops, f.curvature_one)[1] / f.excess_zero**2
+    )  # log(lam t^2) for a small divergence
     start = free / 3.0 if kappa == 0.0 else -ops.at_least(2.0 * math.log(kappa) - free, -free / 3.0)
     high = ops.at_least(ops.scalar(math.log(penalty)), ops.log(problem.largest)) + 10.0
     search = Search(residual, start, ops.scalar(-600.0), high)
@@ -306,7 +210,7 @@ def solve_penalty(problem: Problem, penalty: float) -> tuple[Scalar, Point, Scal
     else:
         point = _find_nested(problem, search, temperature, ops.scalar(math.inf))
     chosen = ops.at_least(ops.tiny, point.divergence)
-    return penalty * ops.exp(log_marginal_price(ops, f, chosen)[0]), point, rate_of(ops, f, chosen)
+    return penalty * ops.exp(log_marginal_price(ops, f, chosen)[0]), point, rate_at(ops, f, chosen)
 
 
 def _around_lowest(problem: Problem, search: Search, temperature: Callable[[Scalar], Scalar], penalty: float) -> Search:
@@ -318,8 +222,20 @@ def _around_lowest(problem: Problem, search: Search, temperature: Callable[[Scal
         v = search.high - k * step
         still = Search(lambda v, point: (ops.scalar(0.0), ops.scalar(-1.0), 0.0), v, v, v)
         point = _find_nested(problem, still, temperature, nu)
-        nu, rate = point.nu, rate_of(ops, f, ops.at_least(ops.tiny, point.divergence))
+        nu, rate = point.nu, rate_at(ops, f, ops.at_least(ops.tiny, point.divergence))
         expected = ops.integrate(lambda xp, x: ((f.conjugate_prime(x * (-1.0 / point.t) - nu), 1),))[0]  # noqa: B023
         value = expected + problem.kappa * point.divergence + penalty_value(penalty, rate)
         lowest, least = ops.select(value < least, v, lowest), ops.select(value < least, value, least)
     return search._replace(start=lowest, floor=lowest - step, high=lowest + step)
+
+
+def weight_ratio(f: Divergence, x: Any, point: Point, nu: Any) -> Any:
+    """dQ/dP at a point, with the shift of each row: the weights of eq:KL_weights, and of eq:G_f in general."""
+    back = -1.0 / point.t
+    if f is KL:
+        score = x * back
+        score -= nu + 1.0
+        return np.exp(score, score) if isinstance(score, np.ndarray) else torch.exp(score)
+    if point.near is not None and f.power is not None:
+        return steep_weights(namespace(x), x, f.power.exponent, point.near)
+    return f.conjugate_prime(x * back - nu) / point.mass

@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from antidote_learn.core.arrays import Sample, Scalar
-
-TOLERANCE = 1e-9  # of log(D_f / delta)
-HOST_LIMIT = 400
+from antidote_learn.core.kl import HOST_LIMIT, halley
+from antidote_learn.core.sample import Sample, Scalar
+from antidote_learn.core.solution import TOLERANCE
 
 
 class Search(NamedTuple):
@@ -21,13 +20,7 @@ class Search(NamedTuple):
     high: Scalar
 
 
-Bracket = tuple[Scalar, Scalar, Scalar]  # low and high end, and what the next residual must stay below to be trusted
-
-
-def halley(at_least: Callable[[Any, Any], Any], gap: Scalar, fall: Scalar, second: Scalar) -> Scalar:
-    """How far it is to the root of a residual that falls by ``fall``, by Halley's rule, at most 3.3 Newton steps."""
-    newton = gap / fall
-    return newton / at_least(0.3, 1.0 - 0.5 * newton * second / fall)
+Bracket = tuple[Scalar, Scalar, Scalar]  # low end, high end, and a bound below which the next residual is trusted
 
 
 def take_step(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from antidote_learn.core.envelope import attach
 from antidote_learn.nn.antidote import AntidoteLoss
-from antidote_learn.nn.distributed import active_group, gather
+from antidote_learn.nn.distributed import active_group, gather_losses
 from antidote_learn.nn.elements import Elements
 
 MicroBatch = Sequence[Tensor]
@@ -60,12 +60,12 @@ def accumulate(
     batches = [tuple(batch) for batch in micro_batches]
     if not batches or any(len(batch) not in (2, 3) for batch in batches):
         raise ValueError("micro_batches must hold at least one (input, target) or (input, target, sample_weight)")
-    with torch.no_grad(), _untouched(model, batches[0][0].device):
+    with torch.no_grad(), _preserve_state(model, batches[0][0].device):
         first = [loss.elements(model(batch[0]), *batch[1:]) for batch in batches]
     weights, value, scale = _joint_weights(loss, first)
     parts = torch.split(weights, [elements.losses.numel() for elements in first])
     for k, (batch, part) in enumerate(zip(batches, parts, strict=True)):
-        with _synchronised(model, last=k == len(batches) - 1):
+        with _sync_context(model, last=k == len(batches) - 1):
             losses = loss.elements(model(batch[0]), *batch[1:]).losses
             backward((torch.where(part > 0, losses, 0.0) * part.to(losses.dtype)).sum() * scale)
     return value
@@ -82,7 +82,7 @@ def _joint_weights(loss: AntidoteLoss, parts: list[Elements]) -> tuple[Tensor, T
     group, own = active_group(loss.process_group), slice(None)
     world_size = 1
     if group is not None:
-        losses, measure, own, world_size = gather(losses, measure, group)
+        losses, measure, own, world_size = gather_losses(losses, measure, group)
     relaxed = attach(losses, loss.weigh(losses, measure))
     loss.remember(relaxed)
     factor = relaxed.total if loss.reduction == "sum" else 1.0
@@ -90,7 +90,7 @@ def _joint_weights(loss: AntidoteLoss, parts: list[Elements]) -> tuple[Tensor, T
 
 
 @contextlib.contextmanager
-def _untouched(model: nn.Module, device: torch.device) -> Iterator[None]:
+def _preserve_state(model: nn.Module, device: torch.device) -> Iterator[None]:
     """Leaves the random state and the model's buffers as they were."""
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
     devices = [device] if device.type not in ("cpu", "meta") else []
@@ -103,7 +103,7 @@ def _untouched(model: nn.Module, device: torch.device) -> Iterator[None]:
             buffer.copy_(before)
 
 
-def _synchronised(model: nn.Module, *, last: bool) -> contextlib.AbstractContextManager[Any]:
+def _sync_context(model: nn.Module, *, last: bool) -> contextlib.AbstractContextManager[Any]:
     """DDP exchanges gradients in the last micro-batch only."""
     no_sync = getattr(model, "no_sync", None)
     return contextlib.nullcontext() if last or no_sync is None else no_sync()

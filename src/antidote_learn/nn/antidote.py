@@ -11,15 +11,21 @@ from torch import Tensor, nn
 
 from antidote_learn._types import PerSampleLoss, Relaxed, Visit
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
-from antidote_learn.core.envelope import attach, envelope, held, part_of
-from antidote_learn.core.fused import cross_entropy_parts, label_positions, relaxed_cross_entropy, weighted_gradient
+from antidote_learn.core.envelope import attach, attach_gradient, envelope, local_part
+from antidote_learn.core.fused import (
+    batch_gradient,
+    cross_entropy_parts,
+    is_plain,
+    label_positions,
+    relax_cross_entropy,
+)
 from antidote_learn.core.losses.likelihood import cross_entropy
-from antidote_learn.core.outcomes import Weighing
 from antidote_learn.core.relaxation import relax, relax_penalized
-from antidote_learn.core.weighing import empty, weigh
-from antidote_learn.nn.distributed import ProcessGroup, active_group, gather
-from antidote_learn.nn.elements import Elements, at_least_float32, combine, is_plain, nothing, reduced
-from antidote_learn.nn.objective import RelaxingLoss, checked, one_budget
+from antidote_learn.core.solution import Solution
+from antidote_learn.core.solve import empty_solution, weigh
+from antidote_learn.nn.distributed import ProcessGroup, active_group, gather_losses
+from antidote_learn.nn.elements import Elements, at_least_float32, combine, nothing, reduce_losses
+from antidote_learn.nn.objective import RelaxingLoss, check_base_losses, one_budget
 
 
 class AntidoteLoss(RelaxingLoss):
@@ -91,7 +97,7 @@ class AntidoteLoss(RelaxingLoss):
     def forward(self, input: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
         """The relaxed objective of a batch; ``sample_weight`` is its reference measure."""
         if self._is_plain() and is_plain(input, target, sample_weight):
-            relaxed = self._fused(input, target)
+            relaxed = self._relax_in_one_node(input, target)
             if relaxed is not None:
                 self.remember(relaxed)
                 return relaxed.value
@@ -99,7 +105,7 @@ class AntidoteLoss(RelaxingLoss):
 
     def relax(self, losses: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
         """The relaxed objective of any losses, one for each element: regression, boxes, sequences."""
-        losses = at_least_float32(checked(losses))
+        losses = at_least_float32(check_base_losses(losses))
         return self._objective(Elements.of(losses, combine(None, sample_weight, losses.shape, losses.dtype)))
 
     def batch_loss(self, logits: Tensor, labels: Tensor, visit: Visit) -> Tensor:
@@ -115,14 +121,14 @@ class AntidoteLoss(RelaxingLoss):
         assert self.delta is not None  # one of the two is given
         return relax(losses, self.delta, **settings)
 
-    def weigh(self, losses: Tensor, measure: Tensor | None) -> Weighing:
+    def weigh(self, losses: Tensor, measure: Tensor | None) -> Solution:
         """Solves the inner problem for flat losses, with the loss's own budget."""
         if measure is not None and nothing(measure):
-            return empty(losses, self.divergence, self.delta)
+            return empty_solution(losses, self.divergence, self.delta)
         return weigh(losses, self.divergence, self.kappa, delta=self.delta, penalty=self.penalty, measure=measure)
 
     def _is_plain(self) -> bool:
-        """Whether the objective is the one of `relaxed_cross_entropy`."""
+        """Whether the objective is the one of `relax_cross_entropy`."""
         return (
             self.training
             and self.base_loss is cross_entropy
@@ -134,23 +140,23 @@ class AntidoteLoss(RelaxingLoss):
             and self._buffers["weight"] is None  # not through nn.Module's search for attributes, which takes its time
         )
 
-    def _fused(self, input: Tensor, target: Tensor) -> Relaxed | None:
+    def _relax_in_one_node(self, input: Tensor, target: Tensor) -> Relaxed | None:
         """The objective as one node of the graph, in one process or over the global batch; None where it is no case."""
         group, delta = active_group(self.process_group), self.delta
         if group is None:
-            return relaxed_cross_entropy(input, target, self.kappa, delta)  # type: ignore[arg-type]
+            return relax_cross_entropy(input, target, self.kappa, delta)  # type: ignore[arg-type]
         parts = cross_entropy_parts(input, label_positions(input, target))
         if parts is None:
             return None
 
         def value(weights: Tensor, whole: Tensor, scale: float) -> Tensor:
-            return held(input, weighted_gradient(parts, weights.numpy(), scale), whole)
+            return attach_gradient(input, batch_gradient(parts, weights.numpy(), scale), whole)
 
         return self._global(torch.from_numpy(parts.losses), None, group, value)
 
     def _objective(self, elements: Elements) -> Tensor:
         if not self.training:
-            return reduced(elements, self.reduction)
+            return reduce_losses(elements, self.reduction)
         group = active_group(self.process_group)
         losses, measure, _ = elements
         if group is None:
@@ -171,12 +177,12 @@ class AntidoteLoss(RelaxingLoss):
 
         ``attached`` gives a value the gradient of sum_i scale weights_i L_i, from (weights, value, scale).
         """
-        everyone = gather(losses, measure, group)
+        everyone = gather_losses(losses, measure, group)
         whole = attach(everyone.losses, self.weigh(everyone.losses, everyone.mass))
         weights = whole.weights[everyone.local].to(losses.dtype)
         scale = everyone.world_size / max(everyone.losses.numel(), 1)
         value = attached(weights, whole.value.to(losses.dtype), scale)
-        return part_of(whole, value, weights, measure)
+        return local_part(whole, value, weights, measure)
 
     def _reduce(self, relaxed: Relaxed, elements: Elements) -> Tensor:
         if self.reduction == "mean":

@@ -8,13 +8,13 @@ from torch import Tensor, nn
 from antidote_learn._checks import check_number, check_whole
 from antidote_learn._types import PerSampleLoss, Relaxed, Visit
 from antidote_learn.core.divergences import KL
-from antidote_learn.core.envelope import attach, envelope, part_of
+from antidote_learn.core.envelope import attach, envelope, local_part
 from antidote_learn.core.groups import ranks
 from antidote_learn.core.relaxation import relax
-from antidote_learn.core.reuse import KeptSolution, kept_solution
-from antidote_learn.core.weighing import empty, weigh
+from antidote_learn.core.reuse import KeptSolution, keep_solution
+from antidote_learn.core.solve import empty_solution, weigh
 from antidote_learn.nn.distributed import ProcessGroup, active_group, gather_rows, widest
-from antidote_learn.nn.elements import TINY, Elements, nothing, readable, reduced
+from antidote_learn.nn.elements import TINY, Elements, nothing, readable, reduce_losses
 from antidote_learn.nn.objective import RelaxingLoss, one_budget
 
 KEPT = 0.5  # of a sample's average when its next loss comes
@@ -128,9 +128,9 @@ class DatasetAntidoteLoss(RelaxingLoss):
         """The objective of a batch; ``index`` says which samples it holds, ``sample_weight`` is their measure."""
         elements = self.elements(input, target, sample_weight)
         if not self.training:
-            return reduced(elements, self.reduction)
-        index = _checked_index(index, elements.shape, self.num_samples)
-        labels = _classes(input, target, elements.shape) if self.class_fair else torch.zeros_like(index)
+            return reduce_losses(elements, self.reduction)
+        index = _check_index(index, elements.shape, self.num_samples)
+        labels = _target_classes(input, target, elements.shape) if self.class_fair else torch.zeros_like(index)
         return self._objective(elements, index, labels)
 
     def batch_loss(self, logits: Tensor, labels: Tensor, visit: Visit) -> Tensor:
@@ -155,13 +155,13 @@ class DatasetAntidoteLoss(RelaxingLoss):
         rows = rows.to(self.scores.device)
         total = rows[:, 2].sum().clamp(min=TINY)
         if nothing(rows[:, 2]):
-            relaxed = attach(losses, empty(losses, KL, self.delta))
+            relaxed = attach(losses, empty_solution(losses, KL, self.delta))
         else:
-            whole, ratio = self._weighed(rows)
+            whole, ratio = self._weigh_batch(rows)
             share = ratio * rows[:, 2]
             mean = torch.where(share > 0, rows[:, 1] * share, 0.0).sum() / total
             value = envelope(losses, share[local].to(losses), mean.to(losses), (processes / total).to(losses))
-            relaxed = part_of(whole, value, ratio[local].to(losses), None)
+            relaxed = local_part(whole, value, ratio[local].to(losses), None)
         self.remember(relaxed)
         if self.reduction == "none":
             weights = relaxed.weights * measure
@@ -169,7 +169,7 @@ class DatasetAntidoteLoss(RelaxingLoss):
         return relaxed.value * total.to(losses) if self.reduction == "sum" else relaxed.value
 
     @torch.no_grad()
-    def _weighed(self, rows: Tensor) -> tuple[Relaxed, Tensor]:
+    def _weigh_batch(self, rows: Tensor) -> tuple[Relaxed, Tensor]:
         """The relaxation over all samples seen, these among them; and dQ/dP of each of these, 1 on average over all.
 
         It is solved anew, or the last solution is used again.
@@ -179,15 +179,15 @@ class DatasetAntidoteLoss(RelaxingLoss):
         if self._kept is not None and self._left >= len(rows) and readable(self.scores):
             self._left -= len(rows)
             ratio = self._kept.ratio(self.scores[index], self.labels[index])
-            whole = self._kept.relaxed(ratio, rows[:, 2])
+            whole = self._kept.as_relaxed(ratio, rows[:, 2])
         else:
             measure = self.measure.clone()  # what is looked at later must not change with the next batch
-            whole = self._solved(measure)
+            whole = self._solve_all(measure)
             ratio = whole.weights[index] * (measure.sum() / self.num_samples / measure[index])
         unknown = (rows[:, 2] > 0).to(rows)  # nothing but losses that are not finite, on a device: seen in the value
         return whole, torch.where(self.measure[index] > 0, ratio.to(rows), unknown)
 
-    def _solved(self, measure: Tensor) -> Relaxed:
+    def _solve_all(self, measure: Tensor) -> Relaxed:
         """The relaxation over all samples seen; of many samples it is kept, for those that come next."""
         solved = weigh(
             self.scores,
@@ -203,7 +203,7 @@ class DatasetAntidoteLoss(RelaxingLoss):
         self._temperature = lam + self.kappa if isinstance(lam, float) and lam < float("inf") else 0.0
         self._kept = None
         if self.num_samples > EXACT and readable(self.scores):
-            self._kept = kept_solution(whole, self.scores, measure, self.labels, self.kappa)
+            self._kept = keep_solution(whole, self.scores, measure, self.labels, self.kappa)
             self._left = int((measure > 0).sum()) // SOLVES
         return whole
 
@@ -251,7 +251,7 @@ class DatasetAntidoteLoss(RelaxingLoss):
         return f"{self.num_samples}, delta={self.delta:g}, kappa={self.kappa:g}{fair}, reduction={self.reduction!r}"
 
 
-def _checked_index(index: Tensor | None, shape: torch.Size, num_samples: int) -> Tensor:
+def _check_index(index: Tensor | None, shape: torch.Size, num_samples: int) -> Tensor:
     """Which sample each loss belongs to."""
     wanted = f"of shape {tuple(shape)}, the position of each sample in the data set, 0 ... {num_samples - 1}"
     if not isinstance(index, Tensor) or index.is_floating_point() or index.dtype == torch.bool or index.shape != shape:
@@ -264,7 +264,7 @@ def _checked_index(index: Tensor | None, shape: torch.Size, num_samples: int) ->
     return index
 
 
-def _classes(input: Tensor, target: Tensor, shape: torch.Size) -> Tensor:
+def _target_classes(input: Tensor, target: Tensor, shape: torch.Size) -> Tensor:
     """The class that each element was given; of probabilities the largest one's."""
     if target.is_floating_point() and target.shape == input.shape != shape:
         return target.argmax(dim=1 if input.dim() > 1 else 0)

@@ -28,7 +28,7 @@ def active_group(process_group: ProcessGroup | str | None) -> ProcessGroup | Non
     return group if dist.get_world_size(group) > 1 else None
 
 
-def gather(losses: Tensor, mass: Tensor | None, group: ProcessGroup) -> Gathered:
+def gather_losses(losses: Tensor, mass: Tensor | None, group: ProcessGroup) -> Gathered:
     """Gathers (loss, mass) pairs without gradient."""
     losses = losses.detach()
     mass = torch.ones_like(losses) if mass is None else mass.detach()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +12,9 @@ from torch import Tensor, nn
 
 from antidote_learn._checks import check_whole, real_number
 from antidote_learn._types import PerSampleLoss
+from antidote_learn.core.fused import holds_numbers
+from antidote_learn.core.losses.grammar import loss_function
 from antidote_learn.core.losses.likelihood import cross_entropy
-from antidote_learn.core.losses.naming import loss_function
 
 REDUCTIONS = ("mean", "sum", "none")
 TINY = torch.finfo(torch.float32).tiny
@@ -50,7 +50,7 @@ def per_sample_loss(base_loss: str | PerSampleLoss | nn.Module) -> PerSampleLoss
     return base_loss
 
 
-def check_target(input: Tensor, target: Tensor) -> bool:
+def check_logits_and_target(input: Tensor, target: Tensor) -> bool:
     """Shapes as torch's cross-entropy wants them; True where the targets are class indices."""
     if not isinstance(input, Tensor) or not isinstance(target, Tensor):
         raise ValueError(f"input and target must be tensors, got {type(input).__name__} and {type(target).__name__}")
@@ -88,7 +88,7 @@ def class_elements(
     With class indices the class weight and the ignored elements are the measure, not the loss; with probabilities the
     weight is inside the loss. Smoothing makes indices probabilities.
     """
-    indices = check_target(input, target)
+    indices = check_logits_and_target(input, target)
     classes = input.shape[_class_axis(input)]
     if weight is not None and weight.shape != (classes,):
         raise ValueError(f"weight must have one entry for each of {classes} classes, got shape {tuple(weight.shape)}")
@@ -105,7 +105,7 @@ def class_elements(
     if measure is not None:  # rows out of the measure are not looked at, whatever they hold
         present = (measure != 0).reshape(target.shape)
         input = torch.where(present.unsqueeze(1) if input.dim() > 1 else present, input, 0.0)
-    return Elements.of(_looked_up(loss, input, target, ignore_index, label_smoothing), measure)
+    return Elements.of(_loss_of_indices(loss, input, target, ignore_index, label_smoothing), measure)
 
 
 def _with_probabilities(
@@ -117,10 +117,10 @@ def _with_probabilities(
         target = target * (1.0 - label_smoothing) + label_smoothing / input.shape[_class_axis(input)]
     if weight is not None:
         target = target * weight.to(target.dtype).view(-1, *(1 for _ in input.shape[2:]))
-    return _batched(loss, input, target)
+    return _call_on_batch(loss, input, target)
 
 
-def _batched(loss: PerSampleLoss, input: Tensor, target: Tensor) -> Tensor:
+def _call_on_batch(loss: PerSampleLoss, input: Tensor, target: Tensor) -> Tensor:
     """The loss of a batch, or of a single row of logits (C,), which only cross-entropy knows."""
     return loss(input, target) if input.dim() > 1 else loss(input[None], target[None])[0]
 
@@ -129,38 +129,9 @@ def _class_axis(input: Tensor) -> int:
     return 1 if input.dim() > 1 else 0
 
 
-def is_plain(input: Tensor, target: Tensor, sample_weight: Tensor | None) -> bool:
-    """Whether it is plain at first sight that these are N rows of logits on the host and N class indices, all alike."""
-    if torch.compiler.is_compiling() or not _holds_numbers(input) or not _holds_numbers(target):
-        return False
-    shape, count = input.shape, target.shape
-    return (
-        target.dtype is torch.int64
-        and input.dtype in (torch.float32, torch.float64)
-        and len(shape) == 2
-        and len(count) == 1
-        and shape[0] == count[0]
-        and input.is_cpu
-        and target.is_cpu
-        and not torch.is_autocast_enabled("cpu")
-        and (sample_weight is None or _is_uniform(sample_weight, count))
-    )
-
-
-def _holds_numbers(x: Tensor) -> bool:
-    """Whether it holds numbers itself: subclasses may not, and what `torch.func` hands to a function does not."""
-    return type(x) is Tensor and not torch._C._functorch.is_functorch_wrapped_tensor(x)
-
-
-def _is_uniform(sample_weight: Tensor, shape: torch.Size) -> bool:
-    """Whether the weights are all the same number, so that they count as none."""
-    if type(sample_weight) is not Tensor or sample_weight.shape != shape or not sample_weight.is_cpu:
-        return False
-    one = sample_weight[:1]
-    return bool((sample_weight == one).all() and (one > 0).all() and (one < math.inf).all())
-
-
-def _looked_up(loss: PerSampleLoss, input: Tensor, target: Tensor, ignore_index: int, label_smoothing: float) -> Tensor:
+def _loss_of_indices(
+    loss: PerSampleLoss, input: Tensor, target: Tensor, ignore_index: int, label_smoothing: float
+) -> Tensor:
     """The loss of class indices; an index that is no class is an error that says which."""
     classes = input.shape[_class_axis(input)]
     try:
@@ -170,7 +141,7 @@ def _looked_up(loss: PerSampleLoss, input: Tensor, target: Tensor, ignore_index:
         if label_smoothing:
             onehot = torch.nn.functional.one_hot(inside, classes).to(input.dtype).movedim(-1, _class_axis(input))
             return _with_probabilities(loss, input, onehot, None, label_smoothing)
-        return _batched(loss, input, inside)
+        return _call_on_batch(loss, input, inside)
     except (IndexError, RuntimeError) as error:
         bad = target[(target != ignore_index) & ((target < 0) | (target >= classes))]
         if not bad.numel():
@@ -193,7 +164,7 @@ def _none_ignored(target: Tensor, ignore_index: int) -> bool:
 
 def readable(values: Tensor) -> bool:
     """Whether values may be looked at: that neither reads back from a device nor breaks a graph."""
-    return not torch.compiler.is_compiling() and values.device.type == "cpu" and _holds_numbers(values)
+    return not torch.compiler.is_compiling() and values.device.type == "cpu" and holds_numbers(values)
 
 
 def nothing(measure: Tensor) -> bool:
@@ -215,7 +186,7 @@ def broadcast_weight(sample_weight: Tensor, shape: torch.Size) -> Tensor:
     )
 
 
-def reduced(elements: Elements, reduction: str) -> Tensor:
+def reduce_losses(elements: Elements, reduction: str) -> Tensor:
     """The losses as torch would reduce them; nothing to reduce gives 0."""
     losses, measure, shape = elements
     weighted = losses if measure is None else torch.where(measure > 0, losses, 0.0) * measure

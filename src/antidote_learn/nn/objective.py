@@ -85,7 +85,7 @@ class RelaxingLoss(nn.Module):
                     ignore_index=self.ignore_index,
                     label_smoothing=self.label_smoothing,
                 )
-            losses = at_least_float32(checked(self.base_loss(input, target)))
+            losses = at_least_float32(check_base_losses(self.base_loss(input, target)))
             return Elements.of(losses, combine(None, sample_weight, losses.shape, losses.dtype))
 
     def remember(self, relaxed: Relaxed) -> None:
@@ -121,7 +121,7 @@ def one_budget(f: Divergence, **given: float | None) -> tuple[float | None, floa
     return check_number("delta", value, 0.0), None
 
 
-def checked(losses: Any) -> Tensor:
+def check_base_losses(losses: Any) -> Tensor:
     """What a base loss returned, if it is one loss for each sample."""
     if not isinstance(losses, Tensor) or losses.dim() == 0 or not losses.is_floating_point():
         kind = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__

@@ -14,7 +14,7 @@ from antidote_learn._types import PerSampleLoss, Relaxed, Visit
 from antidote_learn.core.budgets import budget_of, penalty_value, require_forgetting
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.core.relaxation import dual_objective, relax
-from antidote_learn.nn.distributed import active_group, gather
+from antidote_learn.nn.distributed import active_group, gather_losses
 from antidote_learn.nn.elements import at_least_float32, outside_autocast, per_sample_loss
 
 LAMBDA_START = 0.1
@@ -64,7 +64,7 @@ def _everyone(losses: Tensor) -> Tensor:
     group = active_group("auto")
     if group is None:
         return losses
-    everyone = gather(losses, None, group)
+    everyone = gather_losses(losses, None, group)
     own = cast(Tensor, _Scaled.apply(losses, everyone.world_size))  # type: ignore[no-untyped-call]
     others, local = everyone.losses.to(losses.dtype), everyone.local
     return torch.cat([others[: local.start], own, others[local.stop :]])

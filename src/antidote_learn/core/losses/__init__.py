@@ -61,7 +61,7 @@ LOSSES: dict[str, LossEntry] = {
         "likelihood.ls",
         {"rate": 0.1},
         "Szegedy et al., CVPR 2016; Wei et al., ICML 2022",
-        low=lambda given, classes: _smoothed_minimum(given["rate"], classes),
+        low=lambda given, classes: _least_when_smooth(given["rate"], classes),
     ),
     "focal": LossEntry(
         "focal loss: less weight on what is learned",
@@ -187,7 +187,7 @@ LOSSES: dict[str, LossEntry] = {
         "contrast.logitclip",
         {"clip": 1.0, "mode": "paper"},
         "Wei et al., ICML 2023",
-        low=lambda given, classes: _clipped_minimum(_longest(given), classes),
+        low=lambda given, classes: _least_when_clipped(_longest(given), classes),
         high=lambda given, classes: math.log(classes) + 2.0 * _longest(given),
     ),
     "eps-ce": LossEntry(
@@ -217,7 +217,7 @@ LOSSES: dict[str, LossEntry] = {
 }
 
 
-def _smoothed_minimum(rate: float, classes: int) -> float:
+def _least_when_smooth(rate: float, classes: int) -> float:
     """The entropy of the smoothed label, where it is a distribution; else there is no lower bound."""
     shares = [1.0 - rate + rate / classes] + [rate / classes] * (classes - 1)
     if min(shares) < 0.0:
@@ -230,7 +230,7 @@ def _longest(given: Mapping[str, Any]) -> float:
     return float(given["clip"] if given["mode"] == "paper" else max(given["clip"], 1.0 / given["clip"]))
 
 
-def _clipped_minimum(norm: float, classes: int) -> float:
+def _least_when_clipped(norm: float, classes: int) -> float:
     """All others alike, and as far below the label as the norm allows."""
     return math.log1p((classes - 1) * math.exp(-norm * math.sqrt(classes / (classes - 1))))
 

@@ -17,13 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from antidote_learn.core.arrays import ones
-from antidote_learn.core.fused import Parts, cross_entropy_parts, label_positions, weighted_gradient
+from antidote_learn.core.envelope import Formula, attach_gradient
+from antidote_learn.core.fused import Parts, batch_gradient, cross_entropy_parts, is_plain, label_positions
 from antidote_learn.core.losses.likelihood import TINY
 from antidote_learn.core.losses.rowwise import GRADIENTS, by_rows, row_sums, tops
+from antidote_learn.core.sample_numpy import ones
 
 
-class Rows:
+class LabelRows:
     """What losses and slopes are made of, in NumPy: of the N labels, one entry for each row."""
 
     def __init__(self, logits: Any, at: Any, surprise: Any) -> None:
@@ -61,11 +62,11 @@ class Slopes(NamedTuple):
     total: Any = None
 
 
-def _ce(rows: Rows) -> Slopes:
+def _ce(rows: LabelRows) -> Slopes:
     return Slopes(rows.surprise, ones(len(rows.surprise), rows.surprise.dtype))
 
 
-def _ls(rows: Rows, rate: float) -> Slopes:
+def _ls(rows: LabelRows, rate: float) -> Slopes:
     s, share = rows.surprise, rate / rows.classes
     return Slopes((1.0 - rate) * s + share * rows.total, np.full_like(s, 1.0 - rate), np.full_like(s, share))
 
@@ -82,54 +83,54 @@ def _focal_terms(s: Any, p: Any, c: Any, gamma: float, detach: bool) -> tuple[An
     return losses, factor
 
 
-def _focal(rows: Rows, gamma: float, detach: bool) -> Slopes:
+def _focal(rows: LabelRows, gamma: float, detach: bool) -> Slopes:
     s = np.maximum(rows.surprise, TINY)
     return Slopes(*_focal_terms(s, rows.p, -np.expm1(-s), gamma, detach))
 
 
-def _mae(rows: Rows) -> Slopes:
+def _mae(rows: LabelRows) -> Slopes:
     return Slopes(2.0 * rows.complement, 2.0 * rows.p)
 
 
-def _gce(rows: Rows, q: float) -> Slopes:
+def _gce(rows: LabelRows, q: float) -> Slopes:
     log_power = -q * rows.surprise
     return Slopes(np.expm1(log_power) / -q, np.exp(log_power))
 
 
-def _rce(rows: Rows, floor: float) -> Slopes:
+def _rce(rows: LabelRows, floor: float) -> Slopes:
     scale = -math.log(floor)
     return Slopes(scale * rows.complement, scale * rows.p)
 
 
-def _sce(rows: Rows, alpha: float, beta: float, floor: float) -> Slopes:
+def _sce(rows: LabelRows, alpha: float, beta: float, floor: float) -> Slopes:
     scale = -beta * math.log(floor)
     return Slopes(alpha * rows.surprise + scale * rows.complement, alpha + scale * rows.p)
 
 
-def _nce(rows: Rows) -> Slopes:
+def _nce(rows: LabelRows) -> Slopes:
     s, total = rows.surprise, rows.total
     loss = s / total
     return Slopes(loss, 1.0 / total, -loss / total)
 
 
-def _aul(rows: Rows, a: float, q: float) -> Slopes:
+def _aul(rows: LabelRows, a: float, q: float) -> Slopes:
     rest = a - rows.p
     power = rest ** (q - 1.0)
     return Slopes((power * rest - (a - 1.0) ** q) / q, power * rows.p)
 
 
-def _agce(rows: Rows, a: float, q: float) -> Slopes:
+def _agce(rows: LabelRows, a: float, q: float) -> Slopes:
     rest = a + rows.p
     power = rest ** (q - 1.0)
     return Slopes(((a + 1.0) ** q - power * rest) / q, power * rows.p)
 
 
-def _ael(rows: Rows, a: float) -> Slopes:
+def _ael(rows: LabelRows, a: float) -> Slopes:
     loss = np.exp(rows.p / -a)
     return Slopes(loss, loss * rows.p / a)
 
 
-def _pushed(rows: Rows, m: float, floor: float) -> tuple[Any, Any]:
+def _eps_surprise(rows: LabelRows, m: float, floor: float) -> tuple[Any, Any]:
     """-log p' of the eps-softmax, and its derivative in s."""
     inside = rows.complement / (m + 1.0)
     s = np.where(rows.is_top, -np.log1p(-inside), rows.surprise + math.log1p(m))
@@ -138,12 +139,12 @@ def _pushed(rows: Rows, m: float, floor: float) -> tuple[Any, Any]:
     return np.minimum(s, least), np.where(s <= least, slope, 0.0)
 
 
-def _eps_ce(rows: Rows, m: float, floor: float) -> Slopes:
-    return Slopes(*_pushed(rows, m, floor))
+def _eps_ce(rows: LabelRows, m: float, floor: float) -> Slopes:
+    return Slopes(*_eps_surprise(rows, m, floor))
 
 
-def _eps_focal(rows: Rows, m: float, gamma: float, floor: float, detach: bool) -> Slopes:
-    s, inner = _pushed(rows, m, floor)
+def _eps_focal(rows: LabelRows, m: float, gamma: float, floor: float, detach: bool) -> Slopes:
+    s, inner = _eps_surprise(rows, m, floor)
     s = np.maximum(s, TINY)
     losses, slope = _focal_terms(s, np.exp(-s), -np.expm1(-s), gamma, detach)
     return Slopes(losses, slope * inner)
@@ -187,15 +188,25 @@ class ClosedForm:
             parts = cross_entropy_parts(logits, at)
             if parts is None:
                 return None
-            found.append(_by_slopes(self.slopes, Rows(logits.numpy(), at, parts.losses), parts, scale))
+            found.append(_by_slopes(self.slopes, LabelRows(logits.numpy(), at, parts.losses), parts, scale))
         found += [by_rows(function, logits, at, weight * scale) for weight, function in self.gradients]
         value, gradient = found[0]
         for more, table in found[1:]:
             value, gradient = value + more, gradient.add_(table)
         return (value, gradient) if math.isfinite(value) else None
 
+    def attach(self, input: Tensor, target: Tensor, scale: float, formula: Formula) -> Tensor | None:
+        """``scale`` times the sum of the losses as one node of the graph; None for anything unusual.
 
-def _scaled(term: tuple[float, Any], rows: Rows) -> Slopes:
+        The ``formula`` gives the same from the logits by a graph of torch's own, for second derivatives.
+        """
+        if not (is_plain(input, target, None) and input.requires_grad):
+            return None
+        found = self(input, target, scale)
+        return None if found is None else attach_gradient(input, found[1], found[0], formula)
+
+
+def _scale_term(term: tuple[float, Any], rows: LabelRows) -> Slopes:
     weight, function = term
     found: Slopes = function(rows)
     return found if weight == 1.0 else Slopes(*(None if part is None else part * weight for part in found))
@@ -207,13 +218,13 @@ def _total(parts: Sequence[Any]) -> Any:
     return sum(there[1:], start=there[0]) if there else None
 
 
-def _by_slopes(terms: Sequence[tuple[float, Any]], rows: Rows, parts: Parts, scale: float) -> tuple[float, Tensor]:
+def _by_slopes(terms: Sequence[tuple[float, Any]], rows: LabelRows, parts: Parts, scale: float) -> tuple[float, Tensor]:
     """The losses that are functions of s and S: d s = p - onehot, d S = K p - 1 = K (p - onehot) + (K onehot - 1)."""
-    losses, own, total = (_total(column) for column in zip(*(_scaled(term, rows) for term in terms), strict=True))
+    losses, own, total = (_total(column) for column in zip(*(_scale_term(term, rows) for term in terms), strict=True))
     value = float(losses.sum()) * scale
     if total is None:
-        return value, weighted_gradient(parts, own, scale)
-    gradient = weighted_gradient(parts, own + total * rows.classes, scale)
+        return value, batch_gradient(parts, own, scale)
+    gradient = batch_gradient(parts, own + total * rows.classes, scale)
     total *= scale
     gradient.numpy().ravel()[rows.at] += total * rows.classes
     return value, gradient.sub_(torch.from_numpy(total).unsqueeze(1))

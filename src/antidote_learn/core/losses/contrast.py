@@ -83,7 +83,7 @@ def eps_ce(input: Tensor, target: Tensor, *, m: float = 1e5, floor: float = 1e-8
         tensor([0.0267])
     """
     classes = classes_of(input, target)
-    return classes.loss(-_pushed(classes, log_probabilities(input), m, floor))
+    return classes.loss(-_log_eps_softmax(classes, log_probabilities(input), m, floor))
 
 
 def eps_focal(
@@ -113,7 +113,7 @@ def eps_focal(
         tensor([0.0186])
     """
     classes = classes_of(input, target)
-    return classes.loss(focal_terms(_pushed(classes, log_probabilities(input), m, floor), gamma, detach))
+    return classes.loss(focal_terms(_log_eps_softmax(classes, log_probabilities(input), m, floor), gamma, detach))
 
 
 def nlnl(input: Tensor, target: Tensor, *, draws: int = 1, generator: torch.Generator | None = None) -> Tensor:
@@ -155,7 +155,7 @@ def _log_softplus(z: Tensor) -> Tensor:
     return torch.where(low, z - small * (0.5 - small * (5.0 / 24.0)), near)
 
 
-def _pushed(classes: Classes, log_p: Tensor, m: float, floor: float) -> Tensor:
+def _log_eps_softmax(classes: Classes, log_p: Tensor, m: float, floor: float) -> Tensor:
     """The logarithm of p' of the eps-softmax, at least log(floor)."""
     top = classes.are(log_p.argmax(1, keepdim=True))
     own = classes.of(log_p)

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from antidote_learn.core.arrays import ones
 from antidote_learn.core.fused import SMALL, row_starts
 from antidote_learn.core.losses.likelihood import TINY, highest_focal
+from antidote_learn.core.sample_numpy import ones
 
 CHUNK = 1 << 19  # logits that are worked on at a time
 WORK = 3  # tables to work in

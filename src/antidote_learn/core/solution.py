@@ -1,39 +1,37 @@
-"""What a solved inner problem is made of, wherever it was solved."""
+"""The solution of an inner problem, wherever it was solved, and the tolerances that decide how it ended."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from antidote_learn._types import Status
 from antidote_learn.core.budgets import rate_from_delta
-from antidote_learn.core.divergences import KL, Divergence, namespace
-from antidote_learn.core.pivots import steep_weights
-from antidote_learn.core.points import Point, Problem
-from antidote_learn.core.steps import TOLERANCE
+from antidote_learn.core.divergences import KL, Divergence
+from antidote_learn.core.moments import Point, Problem
 
-SLACK = 1e-12  # with which budgets are compared
-ACCURACY = 1e-6  # of D_f against delta
+TOLERANCE = 1e-9  # of log(D_f / delta), where a search stops
+SLACK = 1e-12  # relative, with which budgets are compared
+ACCURACY = 1e-6  # of D_f against delta; a solution that misses by more is INACCURATE
 NEGLIGIBLE = 1e-140  # losses that differ by less are equal: their squares underflow
 
 
-class Weighing(NamedTuple):
+class Solution(NamedTuple):
     """The solved inner problem, before it is attached to the graph of the losses."""
 
     weights: Tensor  # B q
-    value: Any  # of the optimum; on a device what it has beside mean(weights * losses)
+    value: Any  # the optimum; on a device without its part mean(weights * losses)
     status: Status | Tensor
     divergence: Divergence
     raw: dict[str, Any]  # lam, rho, achieved, delta, threshold, in the precision of the solve
-    mass: Tensor | None  # the reference measure as it was given
+    mass: Tensor | None  # the reference measure as the caller gave it
 
 
 def field_dtype(losses: Tensor) -> torch.dtype:
-    """The type of what is returned: float64 for float64 losses, float32 otherwise."""
+    """The type of a result's fields: float64 for float64 losses, float32 otherwise."""
     return torch.float64 if losses.dtype == torch.float64 else torch.float32
 
 
@@ -49,8 +47,8 @@ def raw_fields(lam: Any, rho: Any, achieved: Any, delta: Any, threshold: Any, f:
     }
 
 
-def solution(problem: Problem, lam: Any, point: Point, low: Any, delta: Any, r_max: Any = None) -> dict[str, Any]:
-    """The multipliers in the losses' own units."""
+def point_fields(problem: Problem, lam: Any, point: Point, low: Any, delta: Any, r_max: Any = None) -> dict[str, Any]:
+    """The numbers of a solution at a point, in the losses' own units."""
     f, t = problem.divergence, point.t
     rho = point.nu * t - low
     threshold = -rho - t * f.vanishing_score if math.isfinite(f.vanishing_score) else math.inf
@@ -60,18 +58,6 @@ def solution(problem: Problem, lam: Any, point: Point, low: Any, delta: Any, r_m
     return raw
 
 
-def ratio_at(f: Divergence, x: Any, point: Point, nu: Any) -> Any:
-    """dQ/dP at a point, with the shift of each row: the weights of eq:KL_weights, and of eq:G_f in general."""
-    back = -1.0 / point.t
-    if f is KL:
-        score = x * back
-        score -= nu + 1.0
-        return np.exp(score, score) if isinstance(score, np.ndarray) else torch.exp(score)
-    if point.near is not None and f.power is not None:
-        return steep_weights(namespace(x), x, f.power.exponent, point.near)
-    return f.conjugate_prime(x * back - nu) / point.mass
-
-
-def on_floor(t: Any, kappa: float) -> Any:
+def is_on_floor(t: Any, kappa: float) -> Any:
     """Whether a temperature is kappa, up to the tolerance of the search."""
     return t <= kappa * (1.0 + 2.0 * TOLERANCE)

@@ -1,4 +1,4 @@
-"""The weights of a batch of losses: the inner problem set up, solved and written back, on the host or on a device."""
+"""The inner problem of a batch of losses, solved on the host or on a device."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from antidote_learn._types import Status
-from antidote_learn.core.device import weigh_on_device
 from antidote_learn.core.divergences import Divergence
-from antidote_learn.core.host import weigh_on_host
-from antidote_learn.core.outcomes import Weighing, field_dtype, raw_fields
+from antidote_learn.core.solution import Solution, field_dtype, raw_fields
+from antidote_learn.core.solve_numpy import solve_on_host
+from antidote_learn.core.solve_torch import solve_on_device
 from antidote_learn.core.tensors import check_groups, check_losses, check_measure
 
 
@@ -23,8 +23,8 @@ def weigh(
     measure: Tensor | None = None,
     groups: Tensor | None = None,
     warm: float | None = None,
-) -> Weighing:
-    """Solves the inner problem; exactly one of ``delta`` and ``penalty`` is given. Nothing of it carries a gradient.
+) -> Solution:
+    """Solves the inner problem; exactly one of ``delta`` and ``penalty`` is given. Nothing carries a gradient.
 
     ``groups`` (KL and ``delta`` alone) keep their mass. ``warm``, a temperature that is known to be near, spares the
     host a few steps.
@@ -38,14 +38,14 @@ def weigh(
     losses = losses.detach()
     on_host = losses.device.type == "cpu" and type(losses) is Tensor and not torch.compiler.is_compiling()
     if losses.numel() == 0:
-        return empty(losses, f, delta)
+        return empty_solution(losses, f, delta)
     if on_host:
-        return weigh_on_host(losses, f, kappa, delta, penalty, measure, groups, warm)
-    return weigh_on_device(losses, f, kappa, delta, penalty, measure, groups)
+        return solve_on_host(losses, f, kappa, delta, penalty, measure, groups, warm)
+    return solve_on_device(losses, f, kappa, delta, penalty, measure, groups)
 
 
-def empty(losses: Tensor, f: Divergence, delta: float | None) -> Weighing:
-    """Nothing to weigh: the value is 0."""
+def empty_solution(losses: Tensor, f: Divergence, delta: float | None) -> Solution:
+    """The solution of no losses at all, whose value is 0."""
     weights = torch.zeros_like(losses, dtype=field_dtype(losses))
     raw = raw_fields(0.0, 0.0, 0.0, delta or 0.0, 0.0, f)
-    return Weighing(weights, 0.0, Status.EMPTY, f, raw, None)
+    return Solution(weights, 0.0, Status.EMPTY, f, raw, None)

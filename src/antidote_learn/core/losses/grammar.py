@@ -31,8 +31,8 @@ class Term(NamedTuple):
 
     def __str__(self) -> str:
         """As it is written."""
-        given = [f"{key}={written(value)}" for key, value in self.parameters.items()]
-        return ("" if self.weight == 1.0 else f"{written(self.weight)}*") + ":".join([self.name, *given])
+        given = [f"{key}={format_value(value)}" for key, value in self.parameters.items()]
+        return ("" if self.weight == 1.0 else f"{format_value(self.weight)}*") + ":".join([self.name, *given])
 
 
 def parse_loss(text: str) -> tuple[Term, ...]:
@@ -56,7 +56,7 @@ def loss_function(text: str) -> PerSampleLoss:
         >>> loss_function("nce+0.5*mae")(torch.tensor([[2.0, 0.5, -1.0, 0.0]]), torch.tensor([0]))
         tensor([0.3334])
     """
-    functions = [(weight, _bound(LOSSES[name].function, given)) for weight, name, given in parse_loss(text)]
+    functions = [(weight, _bind(LOSSES[name].function, given)) for weight, name, given in parse_loss(text)]
     if len(functions) == 1 and functions[0][0] == 1.0:
         return functions[0][1]
 
@@ -67,12 +67,12 @@ def loss_function(text: str) -> PerSampleLoss:
     return total
 
 
-def closed_form(text: str) -> ClosedForm:
+def build_closed_form(text: str) -> ClosedForm:
     """The loss with its gradient, for rows of logits and class indices on the host.
 
     Example:
         >>> import torch
-        >>> closed_form("mae")(torch.zeros(1, 2), torch.tensor([0]), 1.0)
+        >>> build_closed_form("mae")(torch.zeros(1, 2), torch.tensor([0]), 1.0)
         (1.0, tensor([[-0.5000,  0.5000]]))
     """
     from antidote_learn.core.losses.closed import ClosedForm
@@ -82,11 +82,11 @@ def closed_form(text: str) -> ClosedForm:
     )
 
 
-def _bound(function: PerSampleLoss, given: Mapping[str, Any]) -> PerSampleLoss:
+def _bind(function: PerSampleLoss, given: Mapping[str, Any]) -> PerSampleLoss:
     return functools.partial(function, **given) if given else function
 
 
-def written(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A parameter's value as text that reads back as the same."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -119,15 +119,15 @@ def _parameters(name: str, given: list[str], text: str) -> dict[str, Any]:
     for parameter in given:
         key, equals, value = (piece.strip() for piece in parameter.partition("="))
         if key not in accepted or not equals:
-            known = ", ".join(f"{key}={written(value)}" for key, value in accepted.items()) or "no parameters"
+            known = ", ".join(f"{key}={format_value(value)}" for key, value in accepted.items()) or "no parameters"
             raise ValueError(f"loss {text!r}: unknown parameter {parameter!r}; {name!r} accepts {known}")
         if key in found:
             raise ValueError(f"loss {text!r} gives {key} twice: leave one out")
-        found[key] = _value(key, value, accepted[key], text)
+        found[key] = _read_value(key, value, accepted[key], text)
     return found
 
 
-def _value(key: str, value: str, default: Any, text: str) -> Any:
+def _read_value(key: str, value: str, default: Any, text: str) -> Any:
     """The value in the type of the default."""
     if isinstance(default, str):
         return value

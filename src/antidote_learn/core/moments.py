@@ -1,4 +1,4 @@
-"""What a temperature gives: the weights' moments, D_f and its slope, for KL, for power families and for any f.
+"""Moments of the weights at one temperature, D_f and its slope: for power families and for any f (KL: see `kl`).
 
 The losses are shifted to minimum 0 (``x``), and ``nu`` = rho / t belongs to the shifted losses.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from antidote_learn.core.arrays import Sample, Scalar
 from antidote_learn.core.divergences import Divergence, Power
+from antidote_learn.core.sample import Sample, Scalar
 
 Integrands = tuple[tuple[Any, int], ...]
 
@@ -20,9 +20,9 @@ class Problem(NamedTuple):
     sample: Sample
     divergence: Divergence
     kappa: float
-    largest: Scalar  # of the shifted losses; a solver is called for a positive one
+    largest: Scalar  # the largest shifted loss, positive where a solver is called
     missing: Scalar  # mass of the rows that must weigh nothing (infinite losses); in groups, of each
-    tied: Scalar  # mass of the rows at the minimum, likewise; not read for KL with kappa > 0
+    tied: Scalar  # mass of the rows at the minimum; in groups, of each; not read for KL with kappa > 0
 
 
 class Point(NamedTuple):
@@ -32,34 +32,10 @@ class Point(NamedTuple):
     nu: Scalar
     mass: Scalar  # mean weight, 1 at the right shift
     divergence: Scalar  # D_f(Q_t || P)
-    slope: Scalar  # its derivative in the variable of the search (log t for a general f)
-    drift: Scalar  # d nu / d log t; of a power family: d log t / d v
-    curvature: Scalar  # of a general f: mean of 1 / f''(weights)
-    bend: Scalar = None  # the second derivative of D_f in log t, where it is known
-    near: tuple[Scalar, Scalar, Scalar] | None = None  # where it is sought next to a loss: see `pivots`
-
-
-def kl_moments(sample: Sample, missing: Scalar, t: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar, Scalar]:
-    """KL at temperature t: (log of the mean of exp(-x/t), mean x/t, D, and its two derivatives in log t).
-
-    The shift is a log-mean-exp (eq:KL_weights). In groups the first two are those of each.
-    """
-    back = -1.0 / t
-    z_minus_one, first, second, third = sample.tilted(back)
-    z_minus_one = z_minus_one - missing
-    scale = back / (1.0 + z_minus_one)
-    mean, square, log_z = first * scale, second * scale * back, sample.log1p(z_minus_one)
-    variance = square - mean * mean
-    bend = 2.0 * variance + third * scale * back * back - mean * (3.0 * square - 2.0 * mean * mean)
-    if sample.grouped:
-        return log_z, -mean, sample.total(mean - log_z), sample.total(-variance), sample.total(bend)
-    return log_z, -mean, mean - log_z, -variance, bend
-
-
-def kl_point(problem: Problem, t: Scalar) -> Point:
-    """KL at temperature t."""
-    log_z, mean, divergence, slope, bend = kl_moments(problem.sample, problem.missing, t)
-    return Point(t, log_z - 1.0, 1.0, divergence, slope, mean, 1.0, bend)
+    slope: Scalar  # derivative of D_f in the variable of the search (log t for a general f)
+    drift: Scalar  # d nu / d log t; for a power family d log t / d v
+    curvature: Scalar  # mean of 1 / f''(weights), for a general f
+    near: tuple[Scalar, Scalar, Scalar] | None = None  # (pivot, v, log mass) of a steep power: see `pivots`
 
 
 def power_point(problem: Problem, power: Power, v: Scalar) -> Point:
@@ -105,21 +81,13 @@ def general_point(problem: Problem, t: Scalar, nu: Scalar) -> Point:
 
     mass, h, ha, haa, excess = ops.integrate(terms)
     h = ops.at_least(ops.tiny, h)
-    if f.excess_zero < math.inf:  # otherwise missing rows cannot be forgotten, and the caller has said so
+    if f.excess_zero < math.inf:  # else missing rows cannot be forgotten, and the caller has refused them
         excess = excess + f.excess_zero * problem.missing
     return Point(t, nu, mass, excess, ha * ha / h - haa, -ha / h, h)
 
 
 def shift_bracket(problem: Problem, t: Scalar) -> tuple[Scalar, Scalar]:
-    """Where the shift must lie: the largest weight is at least 1 / (1 - missing) and at most 1 / tied."""
+    """The range of the shift: the largest weight is at least 1 / (1 - missing) and at most 1 / tied."""
     ops, f = problem.sample, problem.divergence
     high = ops.scalar(-1.0) * f.f_prime(1.0 / (1.0 - problem.missing))
     return ops.at_least(high - problem.largest / t, -1.0 * f.f_prime(1.0 / problem.tied)), high
-
-
-def spread(problem: Problem) -> tuple[Scalar, Scalar, Scalar]:
-    """(mean, Var / f''(1), skewness) of the shifted losses: D_f is about half of the second over t^2 for large t."""
-    mean, square, cube = problem.sample.moments()
-    variance = problem.sample.at_least(problem.sample.tiny, square - mean * mean)
-    third = cube - mean * (3.0 * square - 2.0 * mean * mean)
-    return mean, variance * problem.divergence.curvature_one, third / variance / variance**0.5

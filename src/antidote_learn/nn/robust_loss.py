@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from antidote_learn.core.envelope import held
-from antidote_learn.core.losses.naming import closed_form, loss_function, parse_loss
+from antidote_learn.core.losses.grammar import build_closed_form, loss_function, parse_loss
 from antidote_learn.nn.elements import (
     at_least_float32,
     check_keywords,
     class_elements,
-    is_plain,
     outside_autocast,
-    reduced,
+    reduce_losses,
 )
 
 
@@ -51,17 +49,17 @@ class RobustLoss(nn.Module):
         super().__init__()
         ignore_index, label_smoothing = check_keywords(reduction, ignore_index, label_smoothing)
         self.name, self.function = "+".join(map(str, parse_loss(name))), loss_function(name)
-        self.closed_form = closed_form(name)
+        self.closed_form = build_closed_form(name)
         self.register_buffer("weight", weight)
         self.ignore_index, self.label_smoothing, self.reduction = ignore_index, label_smoothing, reduction
 
     def forward(self, input: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
         """The loss of a batch; a sample of ``sample_weight`` 2 counts twice."""
-        if sample_weight is None and self._is_plain() and is_plain(input, target, None) and input.requires_grad:
-            found = self.closed_form(input, target, 1.0 / max(len(target), 1) if self.reduction == "mean" else 1.0)
-            if found is not None:
-                value, gradient = found
-                return held(input, gradient, value, lambda variable: self._by_graph(variable, target, None))
+        if sample_weight is None and self._is_plain():
+            scale = 1.0 / max(len(target), 1) if self.reduction == "mean" else 1.0
+            node = self.closed_form.attach(input, target, scale, lambda logits: self._by_graph(logits, target, None))
+            if node is not None:
+                return node
         return self._by_graph(input, target, sample_weight)
 
     def _is_plain(self) -> bool:
@@ -84,7 +82,7 @@ class RobustLoss(nn.Module):
                 ignore_index=self.ignore_index,
                 label_smoothing=self.label_smoothing,
             )
-            return reduced(elements, self.reduction)
+            return reduce_losses(elements, self.reduction)
 
     def extra_repr(self) -> str:
         """What `print` shows."""
