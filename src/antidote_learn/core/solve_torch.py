@@ -12,7 +12,7 @@ from antidote_learn._types import Status
 from antidote_learn.core.budgets import ONE_MINUS, budget_of, penalty_value
 from antidote_learn.core.divergences import KL, Divergence
 from antidote_learn.core.groups import group_on_device
-from antidote_learn.core.kl import kl_moments, kl_point, kl_range
+from antidote_learn.core.kl import highest_log_t, kl_moments, kl_point, lowest_log_t
 from antidote_learn.core.moments import Point, Problem
 from antidote_learn.core.sample import Scalar
 from antidote_learn.core.sample_torch import DeviceSample
@@ -190,7 +190,8 @@ def _solve_kl(problem: Problem, delta: float, cost: Scalar) -> Point:
     sample, missing = problem.sample, problem.missing
     assert isinstance(sample, DeviceSample)  # the host's way is `kl.weigh_kl`
     budget = sample.at_least(sample.tiny, sample.scalar(delta) - cost)
-    floor, high = kl_range(problem, budget)
+    floor = lowest_log_t(problem)
+    high = highest_log_t(problem, budget, floor)
     v, bracket = _cut_bracket(sample, missing, budget + cost, floor, high)
     for _ in range(KL_STEPS if problem.kappa >= COLD else KL_STEPS_COLD):
         _, _, divergence, slope, bend = kl_moments(sample, missing, sample.exp(v))
