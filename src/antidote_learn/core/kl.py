@@ -16,15 +16,15 @@ from antidote_learn.core.sample import Sample, Scalar
 from antidote_learn.core.sample_numpy import CHUNK, HostSample
 from antidote_learn.core.solution import ACCURACY, TOLERANCE, is_on_floor, raw_fields
 
-HOST_LIMIT = 400  # steps of a search that may stop early; none was seen to need a tenth of them
+HOST_LIMIT = 400  # steps of a search that may stop early, far more than any needs
 NEAR = 0.05  # a residual log(D / delta) after which one Halley step suffices, with its error mended
 SEEN = 2e-8  # share of delta by which weights may miss it without being mended
 MENDED = 1e-4  # largest change of log t that is made to first order in written weights, which leaves its square
 OFF_FLOOR = 1e-5  # distance of log t from the floor below which every step is evaluated
-SMALLEST = 1e-300  # variance to divide by
+SMALLEST = 1e-300  # least variance to divide by
 THIN_ABOVE, THIN_TO, THIN_BY = 2 * CHUNK, CHUNK // 2, 64  # larger samples start from a part: of so many, or one in 64
 THIN_NEAR = 0.1  # `NEAR` of a thinned sample, whose root is off by some 0.01 anyway
-DEPTH = 40.0  # how far below the smallest gap between two losses log t may fall when kappa = 0
+DEPTH = 40.0  # distance by which log t may fall below the smallest gap between two losses when kappa = 0
 
 
 def kl_moments(sample: Sample, missing: Scalar, t: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar, Scalar]:
@@ -166,7 +166,7 @@ def _find_temperature(
         else:
             high = v
         fall = max(tiny, -slope)
-        newton = gap / fall  # and by Halley's rule, as in `steps.halley`, which would cost a frame:
+        newton = gap / fall  # `steps.halley` is written out here, since a call takes its time
         following = max(floor, v + newton / max(0.3, 1.0 - 0.5 * newton * (bend / used - slope * slope) / fall))
         if low < following < high and (size < limit or step < free):
             limit = 0.5 * size

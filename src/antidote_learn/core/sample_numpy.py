@@ -55,7 +55,7 @@ class HostSample:
     """Losses shifted to minimum 0 under a measure ``mass`` (None: uniform), both NumPy arrays."""
 
     free_steps = 4  # steps of KL that need not halve the residual, as the start is good
-    shift_origin: float = 0.0  # around which the shift of KL is rounded
+    shift_origin: float = 0.0  # constant that is taken off the shift of KL while it moves
     eager, grouped, eps, tiny = True, False, float(np.finfo(np.float64).eps), 1e-300
     exp, log = staticmethod(math.exp), staticmethod(math.log)
     log1p: Any = staticmethod(math.log1p)
