@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from antidote_learn.core.beliefs import Beliefs
+if TYPE_CHECKING:
+    from antidote_learn.core.beliefs import Beliefs
 
 POSTERIOR = "posterior.safetensors"  # the file's name in the folder of an audit
 
@@ -59,6 +60,8 @@ def posterior_arrays(posterior: Posterior) -> tuple[dict[str, NDArray[Any]], dic
 
 def posterior_from(arrays: Mapping[str, NDArray[Any]], state: Mapping[str, Any]) -> Posterior:
     """The posterior that `posterior_arrays` gave the parts of; ValueError or KeyError where they do not fit."""
+    from antidote_learn.core.beliefs import Beliefs  # it needs torch, which the check of a folder does not
+
     classes = tuple(state["classes"])
     beliefs = Beliefs(arrays["classes"], arrays["probs"], len(classes))
     posterior = Posterior(beliefs, arrays["index"], arrays["labels"], classes)
