@@ -104,7 +104,7 @@ class Divergence:
             return bool((np.diff(price) > 0.0).all())
 
     @property
-    def has_bounded_ratio(self) -> bool:
+    def bounded_ratio(self) -> bool:
         """Whether weights stay inside an interval, so that t -> 0 uses up no more than a part of a large budget."""
         return self.domain != (0.0, math.inf)
 

@@ -153,7 +153,8 @@ def _find_temperature(
     if start is None and sample.size > THIN_ABOVE:
         start = _thin_start(problem, sample, delta, cost)
     v = max(floor, start_temperature(sample, budget)[0] if start is None else start)
-    low, high, limit, tiny, free = floor - 1.0, math.inf, math.inf, sample.tiny, sample.free_steps
+    low, high, limit = floor - 1.0, highest_log_t(problem, budget, floor), math.inf
+    tiny, free = sample.tiny, sample.free_steps
     for step in range(HOST_LIMIT):
         log_z, mean, divergence, slope, bend = kl_moments(sample, missing, math.exp(v))
         used = max(tiny, divergence - cost)
@@ -174,7 +175,6 @@ def _find_temperature(
                 origin = sample.shift_origin
                 return math.exp(following), (log_z - origin + mean * (following - v)) + origin
         else:
-            high = min(high, highest_log_t(problem, budget, floor))
             following, limit = max(floor, 0.5 * (low + high)), math.inf
         if size <= TOLERANCE or following == v:
             break

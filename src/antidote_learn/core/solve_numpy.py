@@ -207,7 +207,7 @@ def _equal_losses_outcome(problem: Problem, sample: HostSample, delta: float | N
 def _coldest(problem: Problem, sample: HostSample) -> tuple[Ratio, float, float]:
     """The limit t -> 0: dQ/dP as large as the domain (a, b) allows on the smallest losses; (dQ/dP, D_f, threshold)."""
     f, tied = problem.divergence, problem.tied
-    if not f.has_bounded_ratio:
+    if not f.bounded_ratio:
         most, threshold = _cost_of_missing(sample, f, 1.0 - tied), float(np.max(sample.low))
         return lambda x, part: (x == 0.0) / sample.at(tied, part), most, threshold
     a, b = f.domain
