@@ -119,9 +119,10 @@ def try_kl(
     The weights show which D they have, and are mended to D = delta to first order, or not at all where that is too far.
     """
     kappa, slope, spread = problem.kappa, 0.0, 0.0
-    t, shift = _find_temperature(problem, sample, delta, cost, trust, warm)
+    t, shift, achieved = _find_temperature(problem, sample, delta, cost, trust, warm)
     tilt, mass, mean, square = sample.write_tilt(out, rows, -1.0 / t, shift)
-    achieved = sample.total(-mean / t - sample.log1p(mass - 1.0) - shift)
+    if achieved is None:
+        achieved = sample.total(-mean / t - sample.log1p(mass - 1.0) - shift)
     slack = is_on_floor(t, kappa)
     if not slack and abs(achieved - delta) > SEEN * delta:
         spread = sample.total(square - mean * mean)
@@ -140,12 +141,12 @@ def try_kl(
 
 def _find_temperature(
     problem: Problem, sample: HostSample, delta: float, cost: float, trust: float, warm: float | None
-) -> tuple[float, Any]:
-    """(t, log of the mean of exp(-x/t)) where D(t) = delta, or at t = kappa where the budget is not used up.
+) -> tuple[float, Any, float | None]:
+    """(t, log of the mean of exp(-x/t), D) where D(t) = delta, or at t = kappa where the budget is not used up.
 
     The steps are Halley's inside a bracket, and bisections where they leave it or, after the sample's ``free_steps``,
-    do not halve the residual. From a residual below ``trust`` on the next step is not evaluated, and the shift is known
-    to first order only.
+    do not halve the residual. From a residual below ``trust`` on the next step is not evaluated: D is None, and the
+    shift is known to first order only.
     """
     missing, budget = problem.missing, max(sample.tiny, delta - cost)
     floor = lowest_log_t(problem)
@@ -173,13 +174,13 @@ def _find_temperature(
             limit = 0.5 * size
             if size <= trust and following > floor + OFF_FLOOR:
                 origin = sample.shift_origin
-                return math.exp(following), (log_z - origin + mean * (following - v)) + origin
+                return math.exp(following), (log_z - origin + mean * (following - v)) + origin, None
         else:
             following, limit = max(floor, 0.5 * (low + high)), math.inf
         if size <= TOLERANCE or following == v:
             break
         v = following
-    return problem.kappa if v <= floor and problem.kappa > 0.0 else math.exp(v), log_z
+    return problem.kappa if v <= floor and problem.kappa > 0.0 else math.exp(v), log_z, divergence
 
 
 def _thin_start(problem: Problem, sample: HostSample, delta: float, cost: float) -> float | None:
