@@ -28,7 +28,7 @@ def assert_close(found: Any, stored: Any, where: str) -> None:
         for number, part in enumerate(stored):
             assert_close(found[number], part, f"{where} / {number}")
     elif isinstance(stored, float):
-        assert found == pytest.approx(stored, rel=1e-6, abs=1e-6), where
+        assert found == pytest.approx(stored, rel=1e-6, abs=1e-6, nan_ok=True), where
     else:
         assert found == stored, where
 

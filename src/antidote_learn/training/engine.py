@@ -167,9 +167,9 @@ def _call(work: Callable[..., Any], arguments: tuple[Any, ...], flag: Any, fabri
     engine = Engine.__new__(Engine)
     engine.fabric = fabric
     try:
-        return work(engine, *arguments), False
+        result = work(engine, *arguments), False
     except Interrupted:
-        return None, True
-    finally:
-        if current_process().name != "MainProcess" and dist.is_initialized():
-            dist.destroy_process_group()  # threads of a group that is left open abort a process as it ends
+        result = None, True
+    if current_process().name != "MainProcess" and dist.is_initialized():
+        dist.destroy_process_group()  # threads of a group that is left open abort a process as it ends
+    return result
