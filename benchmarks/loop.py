@@ -35,8 +35,9 @@ from antidote_learn.data.builtin import load_named
 from antidote_learn.data.prepared import Prepared, prepare
 from antidote_learn.methods.one_network import OneNetwork
 from antidote_learn.nn.mean import MeanLoss
-from antidote_learn.training.engine import Engine
-from antidote_learn.training.loop import Progress, Settings, Stage, Trainer
+from antidote_learn.presets.protocols import TrainingSettings
+from antidote_learn.training.engine import Engine, plain_network
+from antidote_learn.training.loop import Trainer, Training, _Fit
 from antidote_learn.training.progress import Silent
 
 TARGETS = {
@@ -74,13 +75,27 @@ class Epochs:
     """Epochs of the trainer, one at a call."""
 
     def __init__(self, data: Prepared, model: str, method: str, folder: Path) -> None:
-        settings = Settings(model, "sgd", 0.01, 0.9, False, 1e-4, CLIP, 128, 0.0, 0, 2)
-        self.trainer = Trainer(Engine(), data, settings, Silent())
-        self.method, self.progress = OneNetwork(objective(method)), Progress()
-        self.stage = Stage(
-            "training", 3, np.arange(len(data.labels)), 10**6, lambda u: 1.0, folder / f"{method}.safetensors"
+        settings = TrainingSettings(
+            protocol="features",
+            model=model,
+            optimizer="sgd",
+            lr=0.01,
+            momentum=0.9,
+            weight_decay=1e-4,
+            clip=CLIP,
+            schedule="constant",
+            schedule_epochs=1,
+            epochs=10**6,
+            batch_size=128,
+            recipe="fitted",
         )
-        self.method.build(self.trainer)
+        trainer = Trainer(Engine(), data, settings, Silent(), workers=2)
+        everything, checkpoint = np.arange(len(data.labels)), folder / f"{method}.safetensors"
+        training = Training("training", 3, everything, settings.epochs, lambda u: 1.0, checkpoint)
+        self.method = OneNetwork(objective(method))
+        self.fit = _Fit(trainer, training, self.method, lambda progress: None)
+        self.fit.next_save = float("inf")
+        (self.stage,) = self.fit.stages
         self.inside, self.whole, step = 0.0, 0.0, self.method.step
 
         def timed(*arguments: Any) -> Any:
@@ -93,18 +108,18 @@ class Epochs:
 
     def __call__(self) -> None:
         start = time.perf_counter()
-        self.trainer._epoch(self.stage, self.method, self.progress, lambda: None)
+        self.fit._train_epoch(self.stage)
         self.whole += time.perf_counter() - start
 
 
 def step_ratio(a: Epochs, b: Epochs, epochs: int) -> float:
     """The median over batches of a's time for one step over b's, each of them first at every other batch."""
     ratios = []
-    for batch, _, _ in (item for _ in range(epochs) for item in b.trainer._batches(b.stage, b.method, b.progress)):
+    for batch, _, _ in (item for _ in range(epochs) for item in b.fit._batches(b.stage)):
         spent = {}
         for one in (a, b) if len(ratios) % 2 else (b, a):
             start = time.perf_counter()
-            one.method.step(batch, one.trainer)
+            one.method.step(batch, one.fit.ctx)
             spent[one] = time.perf_counter() - start
         ratios.append(spent[a] / spent[b])
     return statistics.median(ratios)
@@ -125,9 +140,9 @@ class Bare:
     """The same epoch with everything at hand."""
 
     def __init__(self, data: Prepared, model: str, epochs: Epochs) -> None:
-        self.net, self.optimizer = epochs.trainer.network()
-        self.net = epochs.trainer.plain(self.net)
-        self.optimizer = getattr(self.optimizer, "optimizer", self.optimizer)
+        net = epochs.fit.ctx.network("bare")
+        optimizer = epochs.fit.ctx.optimizer(net)
+        self.net, self.optimizer = plain_network(net), getattr(optimizer, "optimizer", optimizer)
         order = np.arange(len(data.labels))
         labels = torch.from_numpy(data.labels)
         draws = torch.Generator().manual_seed(0)

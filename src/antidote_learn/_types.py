@@ -27,11 +27,11 @@ PerSampleLoss = Callable[["Tensor", "Tensor"], "Tensor"]
 """(logits, targets) -> losses, one for each sample."""
 
 FADED = 0.05
-"""Where weights never vanish, a sample whose likelihood ratio is below this counts as forgotten."""
+"""Likelihood ratio below which a sample counts as forgotten, where weights never vanish."""
 
 
 class Status(enum.IntEnum):
-    """How a relaxation ended."""
+    """The ways in which a relaxation ends."""
 
     BUDGET = 0
     """The budget is used up: lam > 0 and D_f = delta."""
@@ -51,7 +51,7 @@ class Status(enum.IntEnum):
     """The budget was missed by more than 1e-6 of it."""
 
 
-@dataclass(eq=False)  # not frozen: a frozen one takes longer to make than a step of the solver
+@dataclass(eq=False)  # a frozen one would take longer to make than a step of the solver
 class Relaxed:
     """The solution of the relaxed problem over a batch; all but ``value`` is detached.
 
@@ -105,7 +105,7 @@ class Relaxed:
 
         raw, binds = self.raw, self.status == int(Status.BUDGET)
         error = abs(raw["achieved"] - raw["delta"]) / raw["delta"] if raw["delta"] != 0 else 0.0
-        error = torch.as_tensor(error).nan_to_num(0.0)  # a penalised problem may choose a budget beyond all doubles
+        error = torch.as_tensor(error).nan_to_num(0.0)  # a penalised problem may choose a budget beyond doubles
         return torch.where(torch.as_tensor(binds), error, 0.0)
 
     @property
@@ -153,7 +153,7 @@ class Relaxed:
         return (p * gone).sum()
 
     def detach(self) -> Relaxed:
-        """The same with a value that carries no gradient."""
+        """The solution with a value that carries no gradient."""
         return replace(self, value=self.value.detach())
 
 
@@ -182,7 +182,7 @@ class Arrays:
     """A data set, whatever its source.
 
     Attributes:
-        name: What the source calls it: a built-in name, or the file's or folder's own.
+        name: The name of the source: a built-in name, or the file's or folder's own.
         inputs: Of the N training samples.
         labels: (N,) int64, as given: what training may see before noise is added.
         classes: The class names; label k is ``classes[k]``.
@@ -191,7 +191,7 @@ class Arrays:
         test_labels: (M,) int64; None where the source has none.
         test_is_clean: Whether the test labels are the truth.
         text: The columns of a table that hold text, where the user named them.
-        notes: What the user should hear: files that were left out, and the like.
+        notes: Messages for the user: files that were left out, and the like.
         positions: (N,) int64, the samples' rows in the source; None where none of these was left out.
     """
 
@@ -281,13 +281,13 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Visit:
-    """What an objective is told of a batch beside logits and labels.
+    """A batch as an objective sees it, beside logits and labels.
 
     Attributes:
         index: (B,) int64, the samples' positions in the training set.
         weight: (B,) their reference measure; None for equal ones.
         progress: The fraction of the training that is done, before this step.
-        scale: What makes the sum of a process's losses its part of the global mean: processes / samples of all of them.
+        scale: The factor of a process's sum of losses in the global mean: processes / samples of all of them.
     """
 
     index: Tensor

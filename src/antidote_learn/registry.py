@@ -25,7 +25,7 @@ from antidote_learn.methods.objectives import (
     AntidoteMix,
 )
 from antidote_learn.methods.parameters import Recipe, check_recipe, parameters_of
-from antidote_learn.presets import Case, preset
+from antidote_learn.presets import PresetCase, preset
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -208,7 +208,7 @@ def stand_in_note(text: str, *, data: str, noise: str) -> str:
     return "" if case is None else case.note
 
 
-def _preset_case(text: str, data: str, noise: str) -> Case | None:
+def _preset_case(text: str, data: str, noise: str) -> PresetCase | None:
     """The preset that the text names, if it does."""
     text = ALIASES.get(text.strip(), text.strip())
     return preset(text.removeprefix("preset:"), data=data, noise=noise) if text.startswith("preset:") else None

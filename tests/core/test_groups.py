@@ -420,3 +420,11 @@ def test_shapes_go_through_without_values() -> None:
         solved = relax(losses, 0.2, kappa=0.05, groups=torch.empty(7, dtype=torch.long))
     assert solved.value.shape == ()
     assert solved.weights.shape == (7,)
+
+
+@pytest.mark.parametrize("warm", [1e-6, 0.01, 1.0, 1e3, 1e8])
+def test_a_start_that_is_far_off_leads_to_the_same_temperature(warm):
+    losses, groups = torch.tensor([0.1, 0.2, 5.0, 5.0, 0.3, 4.0]).double(), torch.tensor([0, 1, 1, 1, 0, 0])
+    plain = weigh(losses, KL, 0.05, delta=0.28, groups=groups)
+    started = weigh(losses, KL, 0.05, delta=0.28, groups=groups, warm=warm)
+    assert started.raw["lam"] == pytest.approx(plain.raw["lam"], rel=1e-7)

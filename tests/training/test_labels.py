@@ -10,10 +10,12 @@ import torch
 import torch.nn.functional as F
 
 from antidote_learn import train
+from antidote_learn.auditing.audit_result import write_posterior
 from antidote_learn.core.beliefs import Beliefs
 from antidote_learn.data.load import open_data
 from antidote_learn.data.noise import inject
-from antidote_learn.training.posterior import Posterior, read_posterior, write_posterior
+from antidote_learn.data.posterior import Posterior
+from antidote_learn.training.relabel import read_posterior
 from tests.commands import antidote
 
 CLASSES = ("setosa", "versicolor", "virginica")

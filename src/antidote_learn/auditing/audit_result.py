@@ -17,6 +17,7 @@ from antidote_learn.auditing.exporting import sort_as_data, write_table
 from antidote_learn.auditing.issue_table import AuditRows, class_summary, issues_table, pair_summary
 from antidote_learn.auditing.review import write_review
 from antidote_learn.auditing.scores import LabelScores
+from antidote_learn.data.posterior import POSTERIOR, Posterior, posterior_arrays
 from antidote_learn.training.checkpoint import (
     check_held,
     damage_told,
@@ -26,7 +27,7 @@ from antidote_learn.training.checkpoint import (
     write_json,
     write_tensors,
 )
-from antidote_learn.training.posterior import Posterior, read_posterior, write_posterior
+from antidote_learn.training.relabel import read_posterior
 
 FORMAT = 1  # the version of summary.json; it grows when older code could not read the file
 PAIRS = 1000  # the most pairs of classes in summary.json: with many classes there are up to K * K
@@ -151,6 +152,12 @@ def write_issues(folder: Path, audit: Audit) -> None:
         write_table(folder / name, audit.table)
     audit.write_review(folder / "review.html")
     write_json(folder / "summary.json", audit.summary)
+
+
+def write_posterior(folder: Path, posterior: Posterior) -> None:
+    """Writes the beliefs whole or not at all."""
+    arrays, state = posterior_arrays(posterior)
+    write_tensors(folder / POSTERIOR, {name: torch.from_numpy(array) for name, array in arrays.items()}, state)
 
 
 def read_audit(folder: Path, inputs: Inputs | None = None) -> Audit:

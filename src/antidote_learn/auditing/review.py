@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from antidote_learn._types import Inputs
 from antidote_learn.auditing.page_samples import collect_samples
+from antidote_learn.data.posterior import Posterior
 from antidote_learn.training.checkpoint import write_bytes
-from antidote_learn.training.posterior import Posterior
 
 LISTED = 100_000  # the most suspects on a page, which bounds its size
 CHOICES = 9  # the most classes offered for a row, one for each of the keys 1 to 9

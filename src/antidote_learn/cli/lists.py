@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from antidote_learn.presets import Case
+    from antidote_learn.presets import PresetCase
 
 Value = str | float | bool | None
 Row = dict[str, Value]
@@ -72,7 +72,7 @@ def preset_losses(data: str) -> list[Row]:
     ]
 
 
-def _stand_ins(case: "Case", here: "list[Case]", data: str) -> str:
+def _stand_ins(case: "PresetCase", here: "list[PresetCase]", data: str) -> str:
     """Names the data and noises that a run takes the case for though nothing is published about them."""
     from antidote_learn.presets import base_data, for_other_noise
 

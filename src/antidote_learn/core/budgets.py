@@ -96,7 +96,7 @@ def _below_one(r: Any, ops: Any) -> Any:
 
 
 def rate_at(ops: Any, f: Divergence, delta: Any) -> Any:
-    """`rate_from_delta` inside an iteration, below 1."""
+    """The rate of a budget inside an iteration, below 1."""
     return _below_one(_invert_budget(f, delta, ops), ops)
 
 

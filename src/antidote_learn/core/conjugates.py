@@ -13,9 +13,9 @@ from torch import Tensor
 from antidote_learn.core.divergences import Divergence, Function, namespace
 
 TorchFunction = Callable[[Tensor], Tensor]
-AGREEMENT = 1e-6  # of what was supplied with itself
+AGREEMENT = 1e-6  # tolerance of the checks
 NUDGE = 1e-6  # relative step of numerical derivatives
-FAR, FARTHER = 1e200, 1e300  # where limits are read off
+FAR, FARTHER = 1e200, 1e300  # two arguments at which a limit is read off
 
 
 def from_conjugate(
@@ -29,8 +29,8 @@ def from_conjugate(
 ) -> Divergence:
     """A divergence of one's own, from f on (a, b) and its conjugate f*(y) = sup_x {y x - f(x)} (thm:duality).
 
-    What is supplied is checked: f(1) = 0, f' is the derivative of f and strictly increasing, f*' inverts f', and
-    f*(f'(w)) = w f'(w) - f(w). f(0), f'(0) and f'(inf) are read off as limits.
+    The functions are checked: f(1) = 0, f' is the derivative of f and strictly increasing, f*' inverts f', and
+    f*(f'(w)) = w f'(w) - f(w). The values f(0), f'(0) and f'(inf) are read off as limits.
 
     Args:
         f: The generator, strictly convex, written with torch functions, element by element.

@@ -16,7 +16,7 @@ import torch
 
 Function = Callable[[Any], Any]
 
-LEAST_ORDER, LARGEST_ORDER = 1.0 + 1e-6, 1000.0  # of alpha: those for which the budget is met, as tests show
+LEAST_ORDER, LARGEST_ORDER = 1.0 + 1e-6, 1000.0  # orders of alpha between which tests show that budgets are met
 
 
 def namespace(x: Any) -> Any:
@@ -39,10 +39,10 @@ class Power(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Divergence:
-    """A strictly convex f with f(1) = 0, its conjugate, and what the solvers need of them.
+    """A strictly convex f with f(1) = 0, its conjugate, and the constants that solvers read.
 
     Attributes:
-        name: What the divergence is called in messages and on the command line.
+        name: The name in messages and on the command line.
         f: The generator, on the open domain.
         f_prime: Its derivative.
         conjugate: f*(y) = sup_x {y x - f(x)}.
@@ -58,7 +58,7 @@ class Divergence:
         rate: Closed form of its inverse, where there is one.
         slope_one: f'(1).
         curvature_one: 1 / f''(1).
-        excess_zero: f(0) + f'(1), what a unit of forgotten mass costs at the least.
+        excess_zero: f(0) + f'(1), the least cost of a unit of forgotten mass.
         max_delta: The supremum of D_f over all pairs of distributions, f(0) + f'(inf).
         convex_penalty: Whether V(r) = r^2 / (1 - r) is convex in delta(r), so that the penalised problem has one
             minimum.
@@ -86,7 +86,7 @@ class Divergence:
     convex_penalty: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        """Constants that every solve reads."""
+        """Computes the constants that every solve reads."""
         constants = {
             "slope_one": (slope := float(self.f_prime(1.0))),
             "curvature_one": float(self.curvature(1.0)),
@@ -104,7 +104,7 @@ class Divergence:
             return bool((np.diff(price) > 0.0).all())
 
     @property
-    def has_bounded_ratio(self) -> bool:
+    def bounded_ratio(self) -> bool:
         """Whether weights stay inside an interval, so that t -> 0 uses up no more than a part of a large budget."""
         return self.domain != (0.0, math.inf)
 

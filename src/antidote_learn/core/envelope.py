@@ -24,7 +24,7 @@ class _GivenGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, variable: Tensor, gradient: Tensor, value: Tensor | float, formula: Formula | None) -> Tensor:
-        ctx.gradient, ctx.formula = gradient, formula  # neither input nor output; half the time of saving it
+        ctx.gradient, ctx.formula = gradient, formula  # saving it as torch does would take twice the time
         if formula is not None:
             ctx.save_for_backward(variable)
         if isinstance(value, Tensor):
@@ -71,10 +71,10 @@ def envelope(losses: Tensor, weights: Tensor, value: Tensor | float, scale: Tens
 
 
 def attach(losses: Tensor, solution: Solution) -> Relaxed:
-    """The solution as the caller sees it."""
+    """The solution with its value in the graph of the losses."""
     weights, scale = solution.weights, 1.0 / max(solution.weights.numel(), 1)
     value = solution.value
-    if isinstance(value, Tensor):  # of a device: rows of no weight are not looked at, whatever they hold
+    if isinstance(value, Tensor):  # on a device rows of no weight may hold any loss
         value = value + (torch.where(weights > 0, losses.detach(), 0.0) * weights).sum() * scale
     value = envelope(losses, weights, value, scale)
     return Relaxed(value, weights, solution.status, solution.divergence, solution.raw, solution.mass)

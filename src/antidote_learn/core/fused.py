@@ -1,8 +1,8 @@
 """Cross-entropy and its relaxation in one node of the graph: nearly every training step on a CPU is this case.
 
-Beside the solve, a step of a small batch is mostly the overhead of the losses' graph and of going to and fro between
-torch and NumPy, and one of a large batch is mostly passes over the logits. Here one softmax serves for the losses and
-for their gradient: in NumPy where it is small, by torch's threads where it is large.
+A step of a small batch is mostly the overhead of the losses' graph, one of a large batch mostly passes over the logits.
+One softmax therefore serves for the losses and for their gradient: in NumPy where it is small, by torch's threads where
+it is large.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def label_positions(input: Tensor, target: Tensor) -> Any:
     """The place of each row's label, once the (N, C) logits are flat; None where a label is no class."""
     count, classes = input.shape
     labels = target.numpy()
-    unsigned = labels.view(np.uint64)  # in which a negative label is a large one
+    unsigned = labels.view(np.uint64)  # a negative label is a large one now
     if count == 0 or unsigned.item(unsigned.argmax()) >= classes:
         return None
     return labels + row_starts(count, classes)

@@ -20,8 +20,8 @@ from antidote_learn.core.sample_numpy import CHUNK, HostSample
 from antidote_learn.core.sample_torch import DeviceSample
 
 FEW = 1 << 16  # labels up to this, or the number of samples, are looked up in a table and not sorted
-HELD = 64 * CHUNK  # samples up to which the shifted losses are kept, and not made anew at every visit
-ROWS_A_GROUP = 32  # that a thinned sample needs on average, to be a picture of the whole
+HELD = 64 * CHUNK  # samples up to which the shifted losses are kept in memory
+ROWS_A_GROUP = 32  # mean rows of a group in a thinned sample that is a picture of the whole
 
 
 def compact(labels: Any) -> tuple[Any, int]:
@@ -72,11 +72,11 @@ class GroupedHostSample(HostSample):
 
     grouped, streamed = True, True
     free_steps = 0  # the start knows one spread of losses, not that of each group
-    shift_origin = 1.0  # f'(1): shifts of groups are rounded as those of a general f
+    shift_origin = 1.0  # f'(1) of KL, which the shift of a general f has taken off
     log1p = staticmethod(np.log1p)
 
     def __init__(self, losses: Any, mass: Any, labels: Any, norm: Any, shares: Any) -> None:
-        low = np.full(norm.size, math.inf, losses.dtype)  # in one type: NumPy's quick way
+        low = np.full(norm.size, math.inf, losses.dtype)  # the type of the losses, for which NumPy is quick
         np.minimum.at(low, labels, losses)
         self.losses, self.mass, self.low, self.size = losses, mass, low.astype(np.float64), losses.size
         self.labels, self.norm, self.shares = labels, norm, shares
@@ -105,7 +105,7 @@ class GroupedHostSample(HostSample):
         return _central(self)
 
     def tilt_integrals(self, back: float) -> tuple[Any, Any, Any, Any]:
-        """With g = exp(back x): the integrals of g - 1, g x, g x^2 and g x^3 in each group."""
+        """The integrals of g - 1, g x, g x^2 and g x^3 in each group, with g = exp(back x)."""
         return tuple(self.integrate(tilt_terms(back)))
 
     def largest(self) -> float:
@@ -113,7 +113,7 @@ class GroupedHostSample(HostSample):
         return max(float(x.max()) for x, _, _ in self._read())
 
     def at(self, values: Any, part: slice = slice(None)) -> Any:
-        """What is known of every group, for the rows of a chunk."""
+        """One number a row of a chunk from one number a group."""
         return values[self.labels[part]]
 
     def sum_rows(self, array: Any, part: slice) -> Any:
@@ -121,7 +121,7 @@ class GroupedHostSample(HostSample):
         return np.bincount(self.labels[part], array, self.norm.size)
 
     def total(self, values: Any) -> float:
-        """What is known of every group, added up by their masses."""
+        """The sum over groups of a number times the group's mass."""
         return float(self.shares.dot(values))
 
     def thin(self, size: int) -> GroupedHostSample | None:
@@ -131,7 +131,7 @@ class GroupedHostSample(HostSample):
         step = -(-self.size // size)
         whole, labels = self.integrate(lambda xp, x: ((np.ones_like(x), 0),))[0], self.labels[::step]
         mass = None if self.mass is None else self.mass[::step]
-        norm = np.bincount(labels, mass, self.norm.size) / whole  # rows that must weigh nothing are not among these
+        norm = np.bincount(labels, mass, self.norm.size) / whole  # without rows that must weigh nothing
         return GroupedHostSample(self.losses[::step], mass, labels, np.where(norm > 0.0, norm, 1.0), self.shares)
 
 
@@ -159,7 +159,7 @@ def group_on_host(values: Any, mass: Any, given: Any, keep: Any, labels: Any) ->
 
 
 class GroupedDeviceSample(DeviceSample):
-    """The same in torch; there is room for as many groups as samples, and those that are not there have no mass.
+    """Losses in groups, in torch: there is room for as many groups as samples, and absent groups have no mass.
 
     Args:
         x: (B,), shifted losses.
@@ -183,7 +183,7 @@ class GroupedDeviceSample(DeviceSample):
         return _central(self)
 
     def tilt_integrals(self, back: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """With g = exp(back x): the integrals of g - 1, g x, g x^2, g x^3 in each group; ``back`` is () or (T, 1)."""
+        """The integrals of g - 1, g x, g x^2, g x^3 in each group, with g = exp(back x); ``back`` is () or (T, 1)."""
         return tuple(self.integrate(tilt_terms(back)))  # type: ignore[return-value]
 
     def share(self, mass: Tensor) -> Tensor:
@@ -191,11 +191,11 @@ class GroupedDeviceSample(DeviceSample):
         return torch.zeros_like(mass).index_add(-1, self.labels, mass) / self.norm
 
     def at(self, values: Tensor) -> Tensor:
-        """What is known of every group, for every row."""
+        """One number a row from one number a group."""
         return values[self.labels]
 
     def total(self, values: Tensor) -> Tensor:
-        """What is known of every group, added up by their masses."""
+        """The sum over groups of a number times the group's mass."""
         return (torch.where(self.shares > 0.0, values, 0.0) * self.shares).sum(-1)
 
 

@@ -7,7 +7,6 @@ training step is a call of `weigh_kl`; devices search in `solve_torch`, with the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from antidote_learn._types import Status
@@ -17,15 +16,15 @@ from antidote_learn.core.sample import Sample, Scalar
 from antidote_learn.core.sample_numpy import CHUNK, HostSample
 from antidote_learn.core.solution import ACCURACY, TOLERANCE, is_on_floor, raw_fields
 
-HOST_LIMIT = 400  # steps of a search that may stop early; none was seen to need a tenth of them
+HOST_LIMIT = 400  # steps of a search that may stop early, far more than any needs
 NEAR = 0.05  # a residual log(D / delta) after which one Halley step suffices, with its error mended
 SEEN = 2e-8  # share of delta by which weights may miss it without being mended
 MENDED = 1e-4  # largest change of log t that is made to first order in written weights, which leaves its square
 OFF_FLOOR = 1e-5  # distance of log t from the floor below which every step is evaluated
-SMALLEST = 1e-300  # variance to divide by
+SMALLEST = 1e-300  # least variance to divide by
 THIN_ABOVE, THIN_TO, THIN_BY = 2 * CHUNK, CHUNK // 2, 64  # larger samples start from a part: of so many, or one in 64
 THIN_NEAR = 0.1  # `NEAR` of a thinned sample, whose root is off by some 0.01 anyway
-DEPTH = 40.0  # how far below the smallest gap between two losses log t may fall when kappa = 0
+DEPTH = 40.0  # distance by which log t may fall below the smallest gap between two losses when kappa = 0
 
 
 def kl_moments(sample: Sample, missing: Scalar, t: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar, Scalar]:
@@ -69,17 +68,16 @@ def start_temperature(sample: Sample, budget: Scalar, curvature: float = 1.0) ->
     return 0.5 * sample.log(variance / (2.0 * budget)) - 0.5 * skewness * (2.0 * budget) ** 0.5, mean
 
 
-def kl_range(problem: Problem, budget: Scalar) -> tuple[Scalar, Scalar]:
-    """(floor, high end) of log t: t is at least kappa, and t_delta at most max x / sqrt(8 delta)."""
+def lowest_log_t(problem: Problem) -> Scalar:
+    """The floor of log t: that of kappa, or for kappa = 0 far below the smallest gap between two losses."""
     ops, kappa = problem.sample, problem.kappa
-    floor = ops.scalar(math.log(kappa)) if kappa > 0.0 else ops.log(ops.smallest_positive()) - DEPTH
-    return floor, ops.at_least(floor, ops.log(problem.largest) - 0.5 * ops.log(budget)) + 0.1
+    return ops.scalar(math.log(kappa)) if kappa > 0.0 else ops.log(ops.smallest_positive()) - DEPTH
 
 
-def halley(at_least: Callable[[Any, Any], Any], gap: Scalar, fall: Scalar, second: Scalar) -> Scalar:
-    """The distance to the root of a residual that falls by ``fall``, by Halley's rule, at most 3.3 Newton steps."""
-    newton = gap / fall
-    return newton / at_least(0.3, 1.0 - 0.5 * newton * second / fall)
+def highest_log_t(problem: Problem, budget: Scalar, floor: Scalar) -> Scalar:
+    """A bound above log t, since t_delta is at most max x / sqrt(8 delta)."""
+    ops = problem.sample
+    return ops.at_least(floor, ops.log(problem.largest) - 0.5 * ops.log(budget)) + 0.1
 
 
 def weigh_kl(
@@ -121,9 +119,10 @@ def try_kl(
     The weights show which D they have, and are mended to D = delta to first order, or not at all where that is too far.
     """
     kappa, slope, spread = problem.kappa, 0.0, 0.0
-    t, shift = _find_temperature(problem, sample, delta, cost, trust, warm)
+    t, shift, achieved = _find_temperature(problem, sample, delta, cost, trust, warm)
     tilt, mass, mean, square = sample.write_tilt(out, rows, -1.0 / t, shift)
-    achieved = sample.total(-mean / t - sample.log1p(mass - 1.0) - shift)
+    if achieved is None:
+        achieved = sample.total(-mean / t - sample.log1p(mass - 1.0) - shift)
     slack = is_on_floor(t, kappa)
     if not slack and abs(achieved - delta) > SEEN * delta:
         spread = sample.total(square - mean * mean)
@@ -142,20 +141,24 @@ def try_kl(
 
 def _find_temperature(
     problem: Problem, sample: HostSample, delta: float, cost: float, trust: float, warm: float | None
-) -> tuple[float, Any]:
-    """(t, log of the mean of exp(-x/t)) where D(t) = delta, or at t = kappa where the budget is not used up.
+) -> tuple[float, Any, float | None]:
+    """(t, log of the mean of exp(-x/t), D) where D(t) = delta, or at t = kappa where the budget is not used up.
 
     The steps are Halley's inside a bracket, and bisections where they leave it or, after the sample's ``free_steps``,
-    do not halve the residual. From a residual below ``trust`` on the next step is not evaluated, and the shift is known
-    to first order only.
+    do not halve the residual. From a residual below ``trust`` on the next step is not evaluated: D is None, and the
+    shift is known to first order only.
     """
     missing, budget = problem.missing, max(sample.tiny, delta - cost)
-    floor, high = kl_range(problem, budget)
-    v = max(floor, _start(problem, sample, delta, cost, budget) if warm is None else math.log(warm))
-    low, limit = floor - 1.0, math.inf
+    floor = lowest_log_t(problem)
+    start = math.log(warm) if warm is not None else None
+    if start is None and sample.size > THIN_ABOVE:
+        start = _thin_start(problem, sample, delta, cost)
+    v = max(floor, start_temperature(sample, budget)[0] if start is None else start)
+    low, high, limit = floor - 1.0, highest_log_t(problem, budget, floor), math.inf
+    tiny, free = sample.tiny, sample.free_steps
     for step in range(HOST_LIMIT):
         log_z, mean, divergence, slope, bend = kl_moments(sample, missing, math.exp(v))
-        used = max(sample.tiny, divergence - cost)
+        used = max(tiny, divergence - cost)
         gap, slope = math.log(used / budget), slope / used
         size = abs(gap)
         if v <= floor and gap <= 0.0:  # Case 1 of app:bisection_KL: lam = 0
@@ -164,26 +167,27 @@ def _find_temperature(
             low = v
         else:
             high = v
-        fall = max(sample.tiny, -slope)
-        following = max(floor, v + halley(max, gap, fall, bend / used - slope * slope))
-        if low < following < high and (size < limit or step < sample.free_steps):
+        fall = max(tiny, -slope)
+        newton = gap / fall  # `steps.halley` is written out here, since a call takes its time
+        following = max(floor, v + newton / max(0.3, 1.0 - 0.5 * newton * (bend / used - slope * slope) / fall))
+        if low < following < high and (size < limit or step < free):
             limit = 0.5 * size
             if size <= trust and following > floor + OFF_FLOOR:
                 origin = sample.shift_origin
-                return math.exp(following), (log_z - origin + mean * (following - v)) + origin
+                return math.exp(following), (log_z - origin + mean * (following - v)) + origin, None
         else:
             following, limit = max(floor, 0.5 * (low + high)), math.inf
         if size <= TOLERANCE or following == v:
             break
         v = following
-    return problem.kappa if v <= floor and problem.kappa > 0.0 else math.exp(v), log_z
+    return problem.kappa if v <= floor and problem.kappa > 0.0 else math.exp(v), log_z, divergence
 
 
-def _start(problem: Problem, sample: HostSample, delta: float, cost: float, budget: float) -> float:
-    """The log t to start from: of a large sample the solution of a part, else by `start_temperature`."""
+def _thin_start(problem: Problem, sample: HostSample, delta: float, cost: float) -> float | None:
+    """The log t that solves a part of a large sample, to start from; None where there is no such part."""
     part = thin_sample(sample)
     if part is None:
-        return float(start_temperature(sample, budget)[0])
+        return None
     thin = problem._replace(sample=part, largest=part.largest())
     return math.log(_find_temperature(thin, part, delta, cost, THIN_NEAR, None)[0])
 

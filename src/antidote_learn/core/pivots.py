@@ -15,30 +15,30 @@ from antidote_learn.core.moments import Point, Problem
 from antidote_learn.core.sample import Sample, Scalar
 from antidote_learn.core.steps import Search, find_root
 
-FADED = 60.0  # log of how much lighter than the heaviest sample a pivot may be; less does not show in doubles
+FADED = 60.0  # log of the ratio of the heaviest sample's weight to the lightest pivot's; more does not show in doubles
 COLDEST = 667.0  # the temperature is at least exp(-667) = 1e-290 of the offset, so that doubles hold their ratio
-SMALL = 0.01  # log E[w^a] below which it has lost digits, and D is a mean of non-negative terms instead
+SMALL = 0.01  # log E[w^a] below which it has lost digits; D is then a mean of non-negative terms
 LARGEST = 709.7  # log of nearly the largest double
 RANKS = 24  # bisections of up to 16 million sorted losses, in a loop that cannot stop early
-STEPS = 40  # in v, likewise
-SEEN = 8.0  # log of how much lighter than the heaviest sample a pivot is at the lowest of these places
+STEPS = 40  # steps in v, in a loop that cannot stop early
 PLACES = 192  # points that look for the lowest of several minima of the penalised problem
+SEEN = 8.0  # log of how much lighter than the heaviest sample a pivot is at the lowest of the `PLACES`
 
-Residual = Callable[[Scalar, "Steep"], tuple[Scalar, Scalar, Scalar]]  # as of a `Search`
+Residual = Callable[[Scalar, "Steep"], tuple[Scalar, Scalar, Scalar]]  # that of a `Search`
 
 
 class Steep(NamedTuple):
-    """The distribution at one offset; logarithms of what may leave the range of doubles."""
+    """The distribution at one offset, in logarithms where numbers may leave the range of doubles."""
 
     pivot: Scalar
     v: Scalar
-    log_mass: Scalar  # of mean(u^p)
-    log_t: Scalar  # of the temperature
+    log_mass: Scalar  # log mean(u^p)
+    log_t: Scalar  # log of the temperature
     level: Scalar  # log E[w^a] = log(1 + a (a - 1) D)
     log_divergence: Scalar
-    level_slope: Scalar  # in v
-    slope: Scalar  # of log_divergence in v
-    drift: Scalar  # of log_t in v
+    level_slope: Scalar  # d level / d v
+    slope: Scalar  # d log_divergence / d v
+    drift: Scalar  # d log_t / d v
     expected: Scalar  # E[w x]
 
 

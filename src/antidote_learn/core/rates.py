@@ -1,4 +1,4 @@
-"""How many labels are wrong, read off held-out probabilities."""
+"""The rate of wrong labels, read off held-out probabilities."""
 
 import math
 import warnings
@@ -12,10 +12,10 @@ import torch
 from antidote_learn._checks import real_number
 
 MIN_CLASS_SIZE = 5  # a predicted class with fewer samples gives no anchors
-SUM_TOLERANCE = 1e-2  # a bfloat16 softmax over 100 classes is off by less
-IDENTIFIABLE = 0.1  # agreement above chance, as a share of what is possible, below which nothing can be said
-SHARES = (5 / 3, 1.0, 2 / 3, 1 / 3, 1 / 6)  # of the anchors' share: how agreement and instability go together
-SLACK = 1e-12  # rounding, which depends on the order of the classes, decides no comparison
+SUM_TOLERANCE = 1e-2  # of a row's sum; a bfloat16 softmax over 100 classes is off by less
+IDENTIFIABLE = 0.1  # least agreement above chance, as a share of the possible, that identifies a rate
+SHARES = (5 / 3, 1.0, 2 / 3, 1 / 3, 1 / 6)  # factors of the anchors' share, through which the line is drawn
+SLACK = 1e-12  # of comparisons, which rounding must not decide: it depends on the order of the classes
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -126,7 +126,7 @@ def rate_of_probabilities(epochs: Floats, labels: Integers, *, share: float = 0.
 def rate_of_predictions(
     predicted: Integers, confidence: Floats, late: Integers, labels: Integers, k: int, *, share: float = 0.3
 ) -> NoiseRate:
-    """`estimate_noise_rate` from what it reads off probabilities, which need not be kept for it; without its warning.
+    """`estimate_noise_rate` from predictions alone, without its warning: probabilities need not be kept.
 
     Args:
         predicted: (N,) the class of the largest mean probability.
@@ -147,7 +147,7 @@ def rate_of_predictions(
 
 
 class _Agreement(NamedTuple):
-    """What a choice of anchors shows: of each class, and the mean by the classes' sizes."""
+    """Agreement and instability of a choice of anchors: of each class, and the mean by the classes' sizes."""
 
     anchors: int
     a: float
@@ -158,7 +158,7 @@ class _Agreement(NamedTuple):
 
 
 def _anchor_agreement(anchors: Integers, predicted: Integers, agrees: Floats, unstable: Floats, k: int) -> _Agreement:
-    """``anchors`` are indices into the others, all ``(N,)``."""
+    """The agreement of anchors, which are indices into the other arrays, all ``(N,)``."""
     where = predicted[anchors]
     counts, agreeing, moving = (np.bincount(where, x, k) for x in (None, agrees[anchors], unstable[anchors]))
     used = counts > 0
@@ -181,7 +181,7 @@ def _steady(strictness: list[_Agreement], chosen: _Agreement) -> float:
 
 
 def _summary(chosen: _Agreement, steady: float, d: float, n: int, k: int) -> NoiseRate:
-    """The formulas of `estimate_noise_rate`."""
+    """The estimate by the formulas of `estimate_noise_rate`."""
     a, v, most = chosen.a, chosen.v, min(0.8, 0.95 * (1 - 1 / k))
     plain = min(max(0.0, _rate_from_agreement(a, v)), most)
     rate = min(plain, max(0.0, 1 - steady))
@@ -271,7 +271,7 @@ def _check_labels(labels: npt.ArrayLike | torch.Tensor, n: int, k: int) -> Integ
 
 
 def doubt(result: NoiseRate, k: int) -> str:
-    """What to say where the rate is not identifiable."""
+    """The warning that the rate is not identifiable."""
     return (
         f"the noise rate cannot be told from these probabilities: the most confident predictions agree with "
         f"{result.agreement:.3f} of the labels, chance is {1 / k:.3f}; nearly all labels are wrong, or the network has "
@@ -281,7 +281,7 @@ def doubt(result: NoiseRate, k: int) -> str:
 
 
 def too_few(labels: npt.NDArray[np.int64], count: int) -> str:
-    """What to say where there are not rows enough to estimate a rate; empty where there are."""
+    """The note that there are too few rows to estimate a rate; empty where there are enough."""
     if len(labels) > (MIN_CLASS_SIZE - 1) * count and np.sort(np.bincount(labels))[-2] >= 2:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""A solved relaxation (KL) in a few numbers, which weigh losses that come after it: no second look at all samples."""
+"""A solved relaxation (KL) in a few numbers, which weigh later losses without a second look at all samples."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Floats = npt.NDArray[np.float64]
 
 
 class KeptSolution(NamedTuple):
-    """What the weights of a solved problem follow from: dQ/dP = exp((low_g - L) / t) / mean_g in group g.
+    """The numbers that give the weights of a solved problem: dQ/dP = exp((low_g - L) / t) / mean_g in group g.
 
     Attributes:
         temperature: t.
-        kappa: The floor of it.
-        status: Of the solution, and the next two likewise.
+        kappa: The floor of t.
+        status: The status of the solution.
         delta: The budget.
         achieved: KL(Q || P).
         groups: (G,) the groups' labels, in their order.
@@ -45,13 +45,13 @@ class KeptSolution(NamedTuple):
 
     @classmethod
     def from_numbers(cls, numbers: list[float]) -> KeptSolution:
-        """What `numbers` gave."""
+        """The solution that `numbers` stored."""
         temperature, kappa, status, delta, achieved, *rest = numbers
         groups, low, mean = np.array(rest).reshape(3, -1)
         return cls(temperature, kappa, status, delta, achieved, groups, low, mean)
 
     def numbers(self) -> list[float]:
-        """All of it, to be stored."""
+        """The whole solution as numbers, to be stored."""
         return [*self[:FIGURES], *np.concatenate(self[FIGURES:]).tolist()]
 
     def ratio(self, losses: Tensor, labels: Tensor) -> Tensor:

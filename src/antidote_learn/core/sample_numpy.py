@@ -55,7 +55,7 @@ class HostSample:
     """Losses shifted to minimum 0 under a measure ``mass`` (None: uniform), both NumPy arrays."""
 
     free_steps = 4  # steps of KL that need not halve the residual, as the start is good
-    shift_origin: float = 0.0  # around which the shift of KL is rounded
+    shift_origin: float = 0.0  # constant that is taken off the shift of KL while it moves
     eager, grouped, eps, tiny = True, False, float(np.finfo(np.float64).eps), 1e-300
     exp, log = staticmethod(math.exp), staticmethod(math.log)
     log1p: Any = staticmethod(math.log1p)
@@ -63,6 +63,7 @@ class HostSample:
     # Built-in functions: a Python frame for each would take as long as the arithmetic.
     at_least = staticmethod(max)  # gives its first argument unless the second is larger, which NaN never is
     scalar, stop = staticmethod(float), staticmethod(bool)
+    total: Any = staticmethod(float)  # without groups the number itself
 
     def __init__(self, losses: np.ndarray[Any, Any], mass: np.ndarray[Any, Any] | None, low: Any) -> None:
         self.losses, self.mass, self.low, self.size = losses, mass, low, losses.size
@@ -155,7 +156,7 @@ class HostSample:
         tilt *= self._x * slope + constant if slope else constant
         if self.mass is not None:
             tilt *= self.mass * out.size
-        out[slice(None) if rows is None else rows] = tilt
+        out[... if rows is None else rows] = tilt
 
     def write_weights(self, out: Any, rows: Any, ratio: Callable[[Any, slice], Any]) -> tuple[Any, Any, Any]:
         """Writes B q to the ``rows`` (None: all) of ``out``, from dQ/dP = ratio(x, slice) of every chunk.
@@ -202,10 +203,6 @@ class HostSample:
     def sum_rows(self, array: Any, part: slice) -> Any:
         """The sum over the rows of a chunk; in groups, of each group."""
         return float(array.dot(ones(array.size)))
-
-    def total(self, values: Any) -> Any:
-        """The sum over groups of a number times the group's mass; without groups the number itself."""
-        return values
 
     @staticmethod
     def select(condition: bool, yes: float, no: float) -> float:

@@ -124,7 +124,7 @@ def _unit_measure(measure: Tensor) -> Any:
     """The measure with sum 1, float64; None for a uniform one."""
     mass = measure.double().numpy()
     if mass[0] > 0.0 and (mass == mass[0]).all() and mass[0] < math.inf:
-        return None  # bit for bit what no measure gives
+        return None  # so that results are bit for bit those without a measure
     total = float(mass.sum())
     if not (mass >= 0.0).all() or not 0.0 < total < math.inf:
         bad = int((~(mass >= 0.0)).sum())
@@ -134,7 +134,7 @@ def _unit_measure(measure: Tensor) -> Any:
 
 
 def _finite_rows(values: Any, mass: Any, keep: Any) -> tuple[Any, Any, Any, float]:
-    """The finite rows; +inf rows keep their mass in P, which is then missing from the sample."""
+    """(values, mass, rows, missing mass) of the finite rows: the mass of +inf rows stays in P and is missing."""
     wrong = np.isnan(values) | (values == -np.inf)
     if wrong.any():
         nan = int(np.isnan(values).sum())
@@ -207,7 +207,7 @@ def _equal_losses_outcome(problem: Problem, sample: HostSample, delta: float | N
 def _coldest(problem: Problem, sample: HostSample) -> tuple[Ratio, float, float]:
     """The limit t -> 0: dQ/dP as large as the domain (a, b) allows on the smallest losses; (dQ/dP, D_f, threshold)."""
     f, tied = problem.divergence, problem.tied
-    if not f.has_bounded_ratio:
+    if not f.bounded_ratio:
         most, threshold = _cost_of_missing(sample, f, 1.0 - tied), float(np.max(sample.low))
         return lambda x, part: (x == 0.0) / sample.at(tied, part), most, threshold
     a, b = f.domain

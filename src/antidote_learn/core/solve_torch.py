@@ -12,7 +12,7 @@ from antidote_learn._types import Status
 from antidote_learn.core.budgets import ONE_MINUS, budget_of, penalty_value
 from antidote_learn.core.divergences import KL, Divergence
 from antidote_learn.core.groups import group_on_device
-from antidote_learn.core.kl import kl_moments, kl_point, kl_range
+from antidote_learn.core.kl import highest_log_t, kl_moments, kl_point, lowest_log_t
 from antidote_learn.core.moments import Point, Problem
 from antidote_learn.core.sample import Scalar
 from antidote_learn.core.sample_torch import DeviceSample
@@ -80,7 +80,7 @@ def solve_on_device(
     return Solution(weights.to(dtype), constant, status, f, raw, measure)
 
 
-class Case(NamedTuple):
+class Alternative(NamedTuple):
     """One of the cases that may hold."""
 
     ratio: Tensor  # dQ/dP
@@ -89,12 +89,12 @@ class Case(NamedTuple):
     raw: dict[str, Any]
 
 
-def _select_case(condition: Tensor, yes: Case, no: Case) -> Case:
+def _select_case(condition: Tensor, yes: Alternative, no: Alternative) -> Alternative:
     """The case ``yes`` where the condition holds, else ``no``: the host decides it by `if`."""
     raw = {name: torch.where(condition, yes.raw[name], no.raw[name]) for name in no.raw if name != "r_max"}
     rate = no.raw["r_max"]
     raw["r_max"] = rate if callable(rate) else torch.where(condition, yes.raw["r_max"], rate)
-    return Case(
+    return Alternative(
         torch.where(condition, yes.ratio, no.ratio),
         torch.where(condition, yes.constant, no.constant),
         torch.where(condition, yes.status, no.status),
@@ -102,18 +102,18 @@ def _select_case(condition: Tensor, yes: Case, no: Case) -> Case:
     )
 
 
-def _uniform_case(x: Tensor, f: Divergence, status: Status, lam: float, delta: float | None) -> Case:
+def _uniform_case(x: Tensor, f: Divergence, status: Status, lam: float, delta: float | None) -> Alternative:
     """The case that leaves all rows as they were: too many of them are infinite, or there are none."""
     raw = _tensor_fields(x, f, lam, math.nan, 0.0, delta or 0.0, math.inf if lam > 0.0 else 0.0)
     if delta is None:
         raw["r_max"] = 0.0
-    return Case(torch.ones_like(x), 0.0 * x[0], torch.full_like(x[0], int(status), dtype=torch.int64), raw)
+    return Alternative(torch.ones_like(x), 0.0 * x[0], torch.full_like(x[0], int(status), dtype=torch.int64), raw)
 
 
 def _tensor_fields(
     x: Tensor, f: Divergence, lam: Any, rho: Any, achieved: Any, delta: Any, threshold: Any
 ) -> dict[str, Any]:
-    """`raw_fields` of tensors, with a shift for KL too, so that cases can be selected."""
+    """`raw_fields` as tensors, with a shift for KL too, so that cases can be selected."""
     raw = raw_fields(lam, rho, achieved, delta, threshold, f)
     raw["rho"] = rho
     return {
@@ -124,7 +124,7 @@ def _tensor_fields(
 
 def _equal_losses_case(
     problem: Problem, x: Tensor, low: Tensor, cost: Tensor, delta: float | None, penalty: float | None
-) -> Case:
+) -> Alternative:
     """The case that all finite losses are equal: they share the mass, and the budget has nothing to do."""
     f, kappa, missing = problem.divergence, problem.kappa, problem.missing
     status = torch.full_like(low, int(Status.PLAIN if delta == 0.0 else Status.FLOOR), dtype=torch.int64)
@@ -134,10 +134,10 @@ def _equal_losses_case(
     if penalty is not None:
         raw["r_max"] = missing
         constant = constant + penalty_value(penalty, missing)
-    return Case(torch.ones_like(x) / problem.sample.at(problem.tied), constant, status, raw)
+    return Alternative(torch.ones_like(x) / problem.sample.at(problem.tied), constant, status, raw)
 
 
-def _penalty_case(problem: Problem, x: Tensor, low: Tensor, penalty: float | None) -> Case:
+def _penalty_case(problem: Problem, x: Tensor, low: Tensor, penalty: float | None) -> Alternative:
     assert penalty is not None  # exactly one of the two is given
     lam, point, r_max = solve_penalty(problem, penalty)
     raw = point_fields(problem, lam, point, low, torch.clamp(point.divergence, min=0.0), r_max)
@@ -148,15 +148,17 @@ def _penalty_case(problem: Problem, x: Tensor, low: Tensor, penalty: float | Non
     constant = penalty_value(penalty, r_max)
     if problem.kappa > 0.0:
         constant = constant + problem.kappa * raw["achieved"]
-    return Case(weight_ratio(problem.divergence, x, point, point.nu), constant, status, {**numbers, "r_max": r_max})
+    return Alternative(
+        weight_ratio(problem.divergence, x, point, point.nu), constant, status, {**numbers, "r_max": r_max}
+    )
 
 
-def _budget_case(problem: Problem, x: Tensor, low: Tensor, delta: float) -> Case:
+def _budget_case(problem: Problem, x: Tensor, low: Tensor, delta: float) -> Alternative:
     sample, f, kappa = problem.sample, problem.divergence, problem.kappa
     if delta == 0.0:
         status = torch.full_like(low, int(Status.PLAIN), dtype=torch.int64)
         raw = _tensor_fields(x, f, math.inf, math.nan, 0.0, 0.0, math.inf)
-        return Case(torch.ones_like(x), torch.zeros_like(low), status, raw)
+        return Alternative(torch.ones_like(x), torch.zeros_like(low), status, raw)
     cost = sample.total(_least_cost(f, problem.missing))
     point = _solve_kl(problem, delta, cost) if f is KL else solve_budget(problem, delta, cost)
     slack = is_on_floor(point.t, kappa)
@@ -165,11 +167,11 @@ def _budget_case(problem: Problem, x: Tensor, low: Tensor, delta: float) -> Case
     off = torch.where(slack, missed, missed.abs()) > ACCURACY * delta
     status = torch.where(off, int(Status.INACCURATE), torch.where(slack, int(Status.FLOOR), int(Status.BUDGET)))
     numbers = _tensor_fields(x, f, raw["lam"], point.nu * point.t - low, raw["achieved"], delta, raw["threshold"])
-    solved = Case(weight_ratio(f, x, point, sample.at(point.nu)), kappa * raw["achieved"], status, numbers)
+    solved = Alternative(weight_ratio(f, x, point, sample.at(point.nu)), kappa * raw["achieved"], status, numbers)
     if kappa > 0.0 or math.isinf(f.f_zero):
         return solved
     most = sample.total(budget_of(f, 1.0 - problem.tied))
-    limit = Case(
+    limit = Alternative(
         (x <= 0.0) / sample.at(problem.tied),
         torch.zeros_like(low),
         torch.full_like(low, int(Status.LIMIT), dtype=torch.int64),
@@ -190,7 +192,8 @@ def _solve_kl(problem: Problem, delta: float, cost: Scalar) -> Point:
     sample, missing = problem.sample, problem.missing
     assert isinstance(sample, DeviceSample)  # the host's way is `kl.weigh_kl`
     budget = sample.at_least(sample.tiny, sample.scalar(delta) - cost)
-    floor, high = kl_range(problem, budget)
+    floor = lowest_log_t(problem)
+    high = highest_log_t(problem, budget, floor)
     v, bracket = _cut_bracket(sample, missing, budget + cost, floor, high)
     for _ in range(KL_STEPS if problem.kappa >= COLD else KL_STEPS_COLD):
         _, _, divergence, slope, bend = kl_moments(sample, missing, sample.exp(v))

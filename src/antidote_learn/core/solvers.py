@@ -17,7 +17,16 @@ import torch
 from antidote_learn.core.budgets import log_marginal_price, penalty_value, rate_at
 from antidote_learn.core.chi2 import solve_chi2
 from antidote_learn.core.divergences import CHI2, KL, Divergence, Power, namespace
-from antidote_learn.core.kl import DEPTH, HOST_LIMIT, kl_point, kl_range, loss_spread, start_temperature, thin_sample
+from antidote_learn.core.kl import (
+    DEPTH,
+    HOST_LIMIT,
+    highest_log_t,
+    kl_point,
+    loss_spread,
+    lowest_log_t,
+    start_temperature,
+    thin_sample,
+)
 from antidote_learn.core.moments import Point, Problem, general_point, power_point, shift_bracket
 from antidote_learn.core.pivots import solve_steep_budget, solve_steep_penalty, steep_weights
 from antidote_learn.core.sample import Scalar
@@ -101,7 +110,8 @@ def solve_budget(problem: Problem, delta: float, cost: Scalar) -> Point:
     if f.power is not None and delta >= SMALL_BUDGET:
         return _solve_power(problem, delta, cost, budget)
 
-    floor, high = kl_range(problem, budget)
+    floor = lowest_log_t(problem)
+    high = highest_log_t(problem, budget, floor)
     thin = _solve_part(problem, delta, cost)
     start = start_temperature(ops, budget, f.curvature_one)[0] if thin is None else math.log(thin.t)
 

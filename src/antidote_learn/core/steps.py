@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from antidote_learn.core.kl import HOST_LIMIT, halley
+from antidote_learn.core.kl import HOST_LIMIT
 from antidote_learn.core.sample import Sample, Scalar
 from antidote_learn.core.solution import TOLERANCE
 
@@ -21,6 +21,12 @@ class Search(NamedTuple):
 
 
 Bracket = tuple[Scalar, Scalar, Scalar]  # low end, high end, and a bound below which the next residual is trusted
+
+
+def halley(at_least: Callable[[Any, Any], Any], gap: Scalar, fall: Scalar, second: Scalar) -> Scalar:
+    """The distance to the root of a residual that falls by ``fall``, by Halley's rule, at most 3.3 Newton steps."""
+    newton = gap / fall
+    return newton / at_least(0.3, 1.0 - 0.5 * newton * second / fall)
 
 
 def take_step(

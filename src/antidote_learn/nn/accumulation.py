@@ -91,7 +91,7 @@ def _joint_weights(loss: AntidoteLoss, parts: list[Elements]) -> tuple[Tensor, T
 
 @contextlib.contextmanager
 def _preserve_state(model: nn.Module, device: torch.device) -> Iterator[None]:
-    """Leaves the random state and the model's buffers as they were."""
+    """A context that leaves the random state and the model's buffers as they were."""
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
     devices = [device] if device.type not in ("cpu", "meta") else []
     kind = device.type if devices else "cuda"
@@ -104,6 +104,6 @@ def _preserve_state(model: nn.Module, device: torch.device) -> Iterator[None]:
 
 
 def _sync_context(model: nn.Module, *, last: bool) -> contextlib.AbstractContextManager[Any]:
-    """DDP exchanges gradients in the last micro-batch only."""
+    """A context in which DDP exchanges gradients in the last micro-batch only."""
     no_sync = getattr(model, "no_sync", None)
     return contextlib.nullcontext() if last or no_sync is None else no_sync()

@@ -137,7 +137,7 @@ class AntidoteLoss(RelaxingLoss):
             and self.reduction == "mean"
             and self.label_smoothing == 0.0
             and self.ignore_index < 0
-            and self._buffers["weight"] is None  # not through nn.Module's search for attributes, which takes its time
+            and self._buffers["weight"] is None  # quicker than nn.Module's search for attributes
         )
 
     def _relax_in_one_node(self, input: Tensor, target: Tensor) -> Relaxed | None:
@@ -195,6 +195,6 @@ class AntidoteLoss(RelaxingLoss):
         return (torch.where(weights > 0, elements.losses, 0.0) * weights).reshape(elements.shape)
 
     def extra_repr(self) -> str:
-        """What `print` shows."""
+        """The settings that `print` shows."""
         budget = f"delta={self.delta:g}" if self.delta is not None else f"penalty={self.penalty:g}"
         return f"{budget}, kappa={self.kappa:g}, divergence={self.divergence.name!r}, reduction={self.reduction!r}"

@@ -17,11 +17,11 @@ from antidote_learn.nn.distributed import ProcessGroup, active_group, gather_row
 from antidote_learn.nn.elements import TINY, Elements, nothing, readable, reduce_losses
 from antidote_learn.nn.objective import RelaxingLoss, one_budget
 
-KEPT = 0.5  # of a sample's average when its next loss comes
-MOST_SAMPLES = 2**40
-RAMP = 0.1  # of the training, over which the budget grows to its full size
-EXACT = 50_000  # samples up to which every batch solves anew: O(N) a step, which more of them could not afford
-SOLVES = 32  # while as many samples pass as were seen, where there are more: t moves by some 1 % in between
+KEPT = 0.5  # share that a sample's average keeps when its next loss comes
+MOST_SAMPLES = 2**40  # more is a mistake, and would ask for terabytes
+RAMP = 0.1  # share of the training over which the budget grows to its full size
+EXACT = 50_000  # samples up to which every batch solves anew, at O(N) a step
+SOLVES = 32  # solves of a larger data set in an epoch: t moves by some 1 % in between
 
 
 class DatasetAntidoteLoss(RelaxingLoss):
@@ -170,10 +170,7 @@ class DatasetAntidoteLoss(RelaxingLoss):
 
     @torch.no_grad()
     def _weigh_batch(self, rows: Tensor) -> tuple[Relaxed, Tensor]:
-        """The relaxation over all samples seen, these among them; and dQ/dP of each of these, 1 on average over all.
-
-        It is solved anew, or the last solution is used again.
-        """
+        """(the relaxation over all samples seen, dQ/dP of each row), solved anew or by the last solution."""
         index = rows[:, 0].long()
         self._take(index, *rows[:, 1:].unbind(1))
         if self._kept is not None and self._left >= len(rows) and readable(self.scores):
@@ -181,14 +178,14 @@ class DatasetAntidoteLoss(RelaxingLoss):
             ratio = self._kept.ratio(self.scores[index], self.labels[index])
             whole = self._kept.as_relaxed(ratio, rows[:, 2])
         else:
-            measure = self.measure.clone()  # what is looked at later must not change with the next batch
+            measure = self.measure.clone()  # a copy, since the next batch changes the memory
             whole = self._solve_all(measure)
             ratio = whole.weights[index] * (measure.sum() / self.num_samples / measure[index])
-        unknown = (rows[:, 2] > 0).to(rows)  # nothing but losses that are not finite, on a device: seen in the value
+        unknown = (rows[:, 2] > 0).to(rows)  # 1 for a sample without a finite loss, on a device: its value shows it
         return whole, torch.where(self.measure[index] > 0, ratio.to(rows), unknown)
 
     def _solve_all(self, measure: Tensor) -> Relaxed:
-        """The relaxation over all samples seen; of many samples it is kept, for those that come next."""
+        """The relaxation over all samples seen; the solution of many samples is kept for the next batches."""
         solved = weigh(
             self.scores,
             KL,
@@ -235,7 +232,7 @@ class DatasetAntidoteLoss(RelaxingLoss):
         self.labels[index] = torch.where(seen, label.round().long(), self.labels[index])
 
     def get_extra_state(self) -> Tensor:
-        """How far the training is, the last temperature, and the solution that is used again."""
+        """The progress of the training, the last temperature, and the solution that is used again."""
         kept = [] if self._kept is None else [self._left, *self._kept.numbers()]
         return torch.tensor([self._progress, self._temperature, *kept], dtype=torch.float64)
 
@@ -246,13 +243,13 @@ class DatasetAntidoteLoss(RelaxingLoss):
         self._kept = KeptSolution.from_numbers(kept[1:]) if kept else None
 
     def extra_repr(self) -> str:
-        """What `print` shows."""
+        """The settings that `print` shows."""
         fair = "" if self.class_fair else ", class_fair=False"
         return f"{self.num_samples}, delta={self.delta:g}, kappa={self.kappa:g}{fair}, reduction={self.reduction!r}"
 
 
 def _check_index(index: Tensor | None, shape: torch.Size, num_samples: int) -> Tensor:
-    """Which sample each loss belongs to."""
+    """The index of each loss's sample, if it is one."""
     wanted = f"of shape {tuple(shape)}, the position of each sample in the data set, 0 ... {num_samples - 1}"
     if not isinstance(index, Tensor) or index.is_floating_point() or index.dtype == torch.bool or index.shape != shape:
         got = f"{index.dtype} of shape {tuple(index.shape)}" if isinstance(index, Tensor) else type(index).__name__

@@ -37,7 +37,7 @@ def gather_losses(losses: Tensor, mass: Tensor | None, group: ProcessGroup) -> G
 
 
 def widest(values: Tensor) -> Tensor:
-    """In the widest floating-point type of its device."""
+    """The values in the widest floating-point type of their device."""
     return values.to(torch.float32 if values.device.type == "mps" else torch.float64)
 
 
@@ -47,12 +47,14 @@ def gather_rows(rows: Tensor, group: ProcessGroup) -> tuple[Tensor, slice, int]:
     Two collectives: one integer and max(N) rows for each process; sizes first, so that uneven and empty batches work.
     Nothing is differentiated through them.
     """
-    all_gather = dist.all_gather_single if hasattr(dist, "all_gather_single") else dist.all_gather_into_tensor  # older
+    all_gather = (
+        dist.all_gather_single if hasattr(dist, "all_gather_single") else dist.all_gather_into_tensor
+    )  # older torch
     world_size, rank = dist.get_world_size(group), dist.get_rank(group)
     counts = torch.zeros(world_size, dtype=torch.int64, device=rows.device)
     mine = torch.tensor([len(rows)], dtype=torch.int64, device=rows.device)
     all_gather(counts, mine, group=group)
-    sizes = counts.tolist()  # the one host read: uneven sizes
+    sizes = counts.tolist()  # the one host read, for uneven sizes
     longest = max(sizes)
     padded = rows.new_zeros(longest, rows.shape[1])
     padded[: len(rows)] = rows

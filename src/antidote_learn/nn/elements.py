@@ -1,4 +1,4 @@
-"""From logits and targets to what is relaxed: a loss for each element and the reference measure of the elements."""
+"""From logits and targets to elements: a loss for each, and their reference measure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from antidote_learn.core.losses.grammar import loss_function
 from antidote_learn.core.losses.likelihood import cross_entropy
 
 REDUCTIONS = ("mean", "sum", "none")
-TINY = torch.finfo(torch.float32).tiny
+TINY = torch.finfo(torch.float32).tiny  # least total of a measure to divide by
 
 
 class Elements(NamedTuple):
@@ -51,7 +51,7 @@ def per_sample_loss(base_loss: str | PerSampleLoss | nn.Module) -> PerSampleLoss
 
 
 def check_logits_and_target(input: Tensor, target: Tensor) -> bool:
-    """Shapes as torch's cross-entropy wants them; True where the targets are class indices."""
+    """Checks shapes as torch's cross-entropy wants them; True where the targets are class indices."""
     if not isinstance(input, Tensor) or not isinstance(target, Tensor):
         raise ValueError(f"input and target must be tensors, got {type(input).__name__} and {type(target).__name__}")
     if not input.is_floating_point() or input.dim() < 1:
@@ -102,7 +102,7 @@ def class_elements(
         inside = torch.where(kept & (target >= 0) & (target < classes), target, 0)
         measure = kept.to(input.dtype) if weight is None else weight.to(input.dtype)[inside] * kept
     measure = combine(measure, sample_weight, target.shape, input.dtype)
-    if measure is not None:  # rows out of the measure are not looked at, whatever they hold
+    if measure is not None:  # rows out of the measure may hold any logits
         present = (measure != 0).reshape(target.shape)
         input = torch.where(present.unsqueeze(1) if input.dim() > 1 else present, input, 0.0)
     return Elements.of(_loss_of_indices(loss, input, target, ignore_index, label_smoothing), measure)
@@ -209,7 +209,7 @@ def check_keywords(reduction: str, ignore_index: int, label_smoothing: float) ->
 
 
 def outside_autocast(input: Tensor) -> contextlib.AbstractContextManager[Any]:
-    """Losses are computed in the precision of their input, or a wider one."""
+    """A context in which losses have the precision of their input, or a wider one."""
     kind = input.device.type if isinstance(input, Tensor) else "meta"
     if kind != "meta" and torch.is_autocast_enabled(kind):
         return torch.autocast(kind, enabled=False)
@@ -217,7 +217,7 @@ def outside_autocast(input: Tensor) -> contextlib.AbstractContextManager[Any]:
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """Half precision has too few digits for a loss; what is no tensor is refused elsewhere."""
+    """The tensor in at least float32: half precision has too few digits for a loss."""
     return x.float() if isinstance(x, Tensor) and x.dtype in (torch.float16, torch.bfloat16) else x
 
 

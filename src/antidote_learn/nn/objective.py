@@ -1,4 +1,4 @@
-"""What the objectives over a base loss share: its keywords, its elements, the budget, the last solution."""
+"""The base of the relaxing objectives: keywords of the base loss, its elements, the budget, the last solution."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def one_budget(f: Divergence, **given: float | None) -> tuple[float | None, floa
         raise ValueError(f"give exactly one of {', '.join(first)} and {last}, got {got}: {advice}")
     (name,) = names
     value = given[name]
-    assert value is not None  # as its name was chosen for that
+    assert value is not None  # its name is in the list of those given
     if name == "noise_rate":
         rate = check_number("noise_rate", value, 0.0)
         if rate >= 1.0:
@@ -122,7 +122,7 @@ def one_budget(f: Divergence, **given: float | None) -> tuple[float | None, floa
 
 
 def check_base_losses(losses: Any) -> Tensor:
-    """What a base loss returned, if it is one loss for each sample."""
+    """The result of a base loss, if it is one loss for each sample."""
     if not isinstance(losses, Tensor) or losses.dim() == 0 or not losses.is_floating_point():
         kind = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
         raise ValueError(

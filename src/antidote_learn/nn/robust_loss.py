@@ -85,5 +85,5 @@ class RobustLoss(nn.Module):
             return reduce_losses(elements, self.reduction)
 
     def extra_repr(self) -> str:
-        """What `print` shows."""
+        """The settings that `print` shows."""
         return f"{self.name!r}, reduction={self.reduction!r}"

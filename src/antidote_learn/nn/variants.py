@@ -1,4 +1,4 @@
-"""What only reproduction needs: the objective as other code computes it, and what the paper compares it with."""
+"""Variants for reproduction: the objective as other code computes it, and objectives that the paper compares."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from antidote_learn.core.relaxation import dual_objective, relax
 from antidote_learn.nn.distributed import active_group, gather_losses
 from antidote_learn.nn.elements import at_least_float32, outside_autocast, per_sample_loss
 
-LAMBDA_START = 0.1
-LAMBDA_RESET = 0.01
+LAMBDA_START = 0.1  # the first multiplier, as in the authors' CIFAR script
+LAMBDA_RESET = 0.01  # the multiplier after a negative one, as in the authors' code
 
 
 class _Variant(nn.Module, ABC):
@@ -295,7 +295,7 @@ class MaxSide(_Budgeted):
     """
 
     def objective(self, losses: Tensor) -> Tensor:
-        """-relax(-L)."""
+        """The largest expected loss, -relax(-L)."""
         return -relax(-losses, self.delta, kappa=self.kappa, divergence=self.divergence).value
 
     def relax_all(self, losses: Tensor, labels: Tensor, measure: Tensor | None) -> Relaxed:

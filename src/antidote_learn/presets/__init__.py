@@ -15,7 +15,7 @@ KINDS = {"pair": "asymmetric", "adversarial": "asymmetric"}  # kinds of noise th
 
 
 @dataclass(frozen=True)
-class Case:
+class PresetCase:
     """A row of a table on one data set: its loss, and the noise it is for.
 
     Attributes:
@@ -45,10 +45,10 @@ def read_presets(name: str) -> dict[str, Any]:
 
 
 @cache
-def cases() -> tuple[Case, ...]:
+def cases() -> tuple[PresetCase, ...]:
     """All rows of losses.toml, in its order."""
     return tuple(
-        Case(row, data, **{"source": entry.get("source", SOURCE), **case, "rates": tuple(case.get("rates", ()))})
+        PresetCase(row, data, **{"source": entry.get("source", SOURCE), **case, "rates": tuple(case.get("rates", ()))})
         for row, entry in read_presets("losses.toml").items()
         for data, listed in entry["cases"].items()
         for case in listed
@@ -60,7 +60,7 @@ def base_data(data: str) -> str:
     return re.sub(r"^(cifar100?)n.*", r"\1", data)
 
 
-def cases_on(row: str, data: str) -> list[Case]:
+def cases_on(row: str, data: str) -> list[PresetCase]:
     """The cases of a row on a data set, or on cifar10 where it has none.
 
     Raises:
@@ -78,7 +78,7 @@ def row_names() -> list[str]:
     return list(dict.fromkeys(case.row for case in cases()))
 
 
-def preset(row: str, *, data: str = "cifar10", noise: str = "symmetric") -> Case:
+def preset(row: str, *, data: str = "cifar10", noise: str = "symmetric") -> PresetCase:
     """The case of a paper's row for a data set and a noise, as the command line writes it ("symmetric:0.4").
 
     Where nothing is published for them, the nearest case stands in, and its ``note`` says so.
@@ -109,7 +109,7 @@ def _kind_and_rate(noise: str) -> tuple[str, float]:
     return ("none", 0.0) if rate == 0.0 or kind == "none" else (kind, rate)
 
 
-def _nearest_case(here: list[Case], kind: str, rate: float) -> Case:
+def _nearest_case(here: list[PresetCase], kind: str, rate: float) -> PresetCase:
     """The case of this kind with the nearest rate, else one for any noise, else the first symmetric one."""
     same = [case for case in here if case.noise == kind]
     if same and math.isfinite(rate):
@@ -117,12 +117,12 @@ def _nearest_case(here: list[Case], kind: str, rate: float) -> Case:
     return same[0] if same else for_other_noise(here)
 
 
-def for_other_noise(here: list[Case]) -> Case:
+def for_other_noise(here: list[PresetCase]) -> PresetCase:
     """The case for a kind of noise that has none of its own: one for any noise, else the first symmetric one."""
     return next((case for kind in ("", "symmetric") for case in here if case.noise == kind), here[0])
 
 
-def _note(case: Case, data: str, kind: str, rate: float) -> str:
+def _note(case: PresetCase, data: str, kind: str, rate: float) -> str:
     """A sentence that says what the case has no values for, and whose values it takes."""
     lacking = [] if data == case.data else [f"the data {data!r}" if data else "this data"]
     there = case.data

@@ -10,13 +10,14 @@ from torch import nn
 
 from antidote_learn._types import Arrays
 from antidote_learn.data.load import open_data
+from antidote_learn.data.posterior import Posterior
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare
 from antidote_learn.models import check_model, default_model
 from antidote_learn.presets.protocols import TrainingSettings
 from antidote_learn.registry import MethodSpec, stand_in_note
 from antidote_learn.training.job import Job
-from antidote_learn.training.posterior import SURE, Posterior, read_beliefs, relabel_rows
 from antidote_learn.training.progress import Reporter, Silent
+from antidote_learn.training.relabel import SURE, read_beliefs, relabel_rows
 from antidote_learn.training.resolve import FOLDERS, Request, ResolvedRequest, method_for
 from antidote_learn.training.settings import settings_for
 from antidote_learn.training.specs import Spec

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from antidote_learn._checks import check_whole
 from antidote_learn.data.load import check_out, data_kind
 from antidote_learn.data.noise_grammar import parse_noise
+from antidote_learn.data.posterior import check_audit_folder
 from antidote_learn.data.sentences import check_text_features
 from antidote_learn.models import split_model
 from antidote_learn.registry import MethodSpec, check_method, expand_name, method_of, with_budget
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from antidote_learn._types import Arrays
     from antidote_learn.training.progress import Reporter
 
-POSTERIOR = "posterior.safetensors"  # what an audit believes, in its folder
 FOLDERS = "runs"  # where runs lie that are given no folder
 PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}  # and what the engine calls them
 SETTINGS = ("epochs", "batch_size", "lr", "optimizer", "weight_decay", "schedule", "warmup", "clip")
@@ -122,7 +122,7 @@ def resolve_request(asked: Request) -> ResolvedRequest:
         split_model(asked.model)
     check_out(FOLDERS if asked.out is None else asked.out, data=asked.data, test=asked.test)
     if asked.labels is not None:
-        check_audited(Path(asked.labels))
+        check_audit_folder(Path(asked.labels))
     method = method_for(asked)
     data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image, test=asked.test)
     check_method(method)
@@ -140,12 +140,6 @@ def method_for(asked: Request, *, default: str = "antidote") -> MethodSpec:
     )
     check_injected(method, asked.noise)
     return method
-
-
-def check_audited(folder: Path) -> None:
-    """ValueError for a folder that holds no finished audit."""
-    if not (folder / "done").exists() or not (folder / POSTERIOR).exists():
-        raise ValueError(f"{folder} holds no finished audit: audit the data with `out={folder}` first")
 
 
 def check_injected(method: MethodSpec, noise: str) -> None:

@@ -218,7 +218,7 @@ LOSSES: dict[str, LossEntry] = {
 
 
 def _least_when_smooth(rate: float, classes: int) -> float:
-    """The entropy of the smoothed label, where it is a distribution; else there is no lower bound."""
+    """The least loss: the entropy of the smoothed label where it is a distribution, else -inf."""
     shares = [1.0 - rate + rate / classes] + [rate / classes] * (classes - 1)
     if min(shares) < 0.0:
         return -math.inf
@@ -231,16 +231,16 @@ def _longest(given: Mapping[str, Any]) -> float:
 
 
 def _least_when_clipped(norm: float, classes: int) -> float:
-    """All others alike, and as far below the label as the norm allows."""
+    """The least loss: all other classes are alike, and as far below the label as the norm allows."""
     return math.log1p((classes - 1) * math.exp(-norm * math.sqrt(classes / (classes - 1))))
 
 
 def _margin_minimum(t: float, margin: float, classes: int) -> float:
-    """All of the scores' sum K on the given class."""
+    """The least loss: all of the scores' sum K is on the given class."""
     return t * math.log(((classes - 1) * math.exp((margin - classes) / t) + 1.0) / classes)
 
 
 def _margin_maximum(t: float, margin: float, classes: int) -> float:
-    """All of it on another class."""
+    """The largest loss: all of the scores' sum K is on another class."""
     others = math.exp((margin + classes) / t) + (classes - 2) * math.exp(margin / t)
     return t * math.log((others + 1.0) / classes)

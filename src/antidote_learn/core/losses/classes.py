@@ -1,4 +1,4 @@
-"""How every loss treats its arguments: logits of any number of axes, class indices or probabilities as targets."""
+"""The arguments of every loss: logits of any number of axes, class indices or probabilities as targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Classes:
     """The classes of each element that a loss is asked for: the given one, or all of them with their probabilities.
 
     A loss is written once for both: `of` leaves one entry on the axis of the classes, or all, and `loss` closes it.
-    This is what soft targets mean for every loss: the sum over k of target_k times the loss of class k.
+    Soft targets mean the same for every loss: the sum over k of target_k times the loss of class k.
     """
 
     target: Tensor  # (N, 1, d1, ...) indices, or (N, C, d1, ...) probabilities

@@ -1,9 +1,9 @@
 """Every loss with its gradient in closed form, as one node of the graph: nearly every training step on a CPU.
 
-A graph of small operations costs a small batch several times what its arithmetic costs, and a large one several passes
-over the logits. The formulas are those of the families beside; here stand their derivatives, for N rows of logits on
-the host and N class indices. Most losses are functions of s = -log p_y, some also of S = -sum_k log p_k (`SLOPES`); the
-others have a gradient of their own (`rowwise`).
+A graph of small operations costs a small batch several times its arithmetic, and a large one several passes over the
+logits. This file holds the derivatives of the losses, for N rows of logits on the host and N class indices. Most losses
+are functions of s = -log p_y, some also of S = -sum_k log p_k (`SLOPES`); the others have a gradient of their own
+(`rowwise`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from antidote_learn.core.sample_numpy import ones
 
 
 class LabelRows:
-    """What losses and slopes are made of, in NumPy: of the N labels, one entry for each row."""
+    """The probabilities of the N labels and their like, in NumPy, one entry for each row."""
 
     def __init__(self, logits: Any, at: Any, surprise: Any) -> None:
         """Takes (N, C) logits, the place of each label in them, once flat, and s = -log p_y."""
@@ -178,7 +178,7 @@ class ClosedForm:
     def __call__(self, input: Tensor, target: Tensor, scale: float) -> tuple[float, Tensor] | None:
         """``scale`` times the sum of the losses of (N, C) logits on the host, and its gradient.
 
-        None for anything unusual: see `cross_entropy_parts`; and where the input's type does not hold what is needed.
+        None where `cross_entropy_parts` is None, and where the sum is not finite in the input's type.
         """
         at = label_positions(input, target)
         if at is None:
@@ -213,7 +213,7 @@ def _scale_term(term: tuple[float, Any], rows: LabelRows) -> Slopes:
 
 
 def _total(parts: Sequence[Any]) -> Any:
-    """Their sum; None is nothing."""
+    """The sum of the parts that are not None; None where all are."""
     there = [part for part in parts if part is not None]
     return sum(there[1:], start=there[0]) if there else None
 

@@ -1,4 +1,4 @@
-"""How a loss is written: a name with parameters, or a weighted sum of such.
+"""The grammar of losses: a name with parameters, or a weighted sum of such.
 
 ``gce:q=0.5``, ``nce+rce``, ``0.01*eps-ce:m=1e5+5*mae``: ``:`` separates parameters, ``+`` terms, ``*`` a weight.
 """
@@ -30,7 +30,7 @@ class Term(NamedTuple):
     parameters: Mapping[str, Any]
 
     def __str__(self) -> str:
-        """As it is written."""
+        """The term as a user writes it."""
         given = [f"{key}={format_value(value)}" for key, value in self.parameters.items()]
         return ("" if self.weight == 1.0 else f"{format_value(self.weight)}*") + ":".join([self.name, *given])
 

@@ -20,14 +20,14 @@ from antidote_learn.core.fused import SMALL, row_starts
 from antidote_learn.core.losses.likelihood import TINY, highest_focal
 from antidote_learn.core.sample_numpy import ones
 
-CHUNK = 1 << 19  # logits that are worked on at a time
-WORK = 3  # tables to work in
-LEAST = 1e-5  # of 1 - p_k in negative learning
+CHUNK = 1 << 19  # logits of a pass, whose tables fit the cache
+WORK = 3  # tables of scratch memory
+LEAST = 1e-5  # floor of 1 - p_k in negative learning
 LOG2E = math.log2(math.e)
 
 
 def row_sums(table: Any) -> Any:
-    """(N,) of a table (N, C)."""
+    """The sums (N,) of the rows of a table (N, C)."""
     if not isinstance(table, np.ndarray):
         return table.sum(1)
     if table.size > SMALL:
@@ -43,7 +43,7 @@ def tops(logits: Any) -> Any:
 
 
 def by_rows(function: Callable[..., Any], logits: Tensor, at: Any, scale: float) -> tuple[float, Tensor]:
-    """``scale`` times the sum of the losses, and its gradient; what is not finite is the caller's to see."""
+    """``scale`` times the sum of the losses, and its gradient; the caller looks whether they are finite."""
     z = logits.contiguous()
     if z.numel() <= SMALL:
         table, gradient = z.numpy(), np.empty(z.shape, z.numpy().dtype)
@@ -132,7 +132,7 @@ def _nnfl(of: Any, z: Any, at: Any, scale: float, out: Any, work: Any, gamma: fl
     _fill_focal(of, z, out, work, gamma, detach)
     p, _, terms = work
     most = highest_focal(gamma, floor)
-    low = terms > most  # as p_k < floor
+    low = terms > most  # there p_k < floor
     terms[low], out[low] = most, 0.0
     total = z.shape[1] * most - row_sums(terms)
     ratio = (most - terms.ravel()[at]) / total
@@ -174,7 +174,7 @@ def _logitclip(of: Any, z: Any, at: Any, scale: float, out: Any, work: Any, clip
     some = of.multiply(z, z, out=work[0])
     norm = of.sqrt(row_sums(some))
     beyond = norm > (clip if mode == "paper" else 1.0 / clip)
-    norm[~beyond] = clip  # so that those are scaled by 1
+    norm[~beyond] = clip  # short logits are scaled by 1
     shrunk = clip / norm
     _softmax(of.multiply(z, shrunk[:, None], out=some), out)
     losses = -of.log(out.ravel()[at]) + 0.0 * norm  # NaN where the norm has no number
