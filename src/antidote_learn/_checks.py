@@ -6,9 +6,9 @@ import math
 import operator
 import reprlib
 
-SMALLEST = 1e-100  # a positive number below is a slip: its inverse, cubed, leaves the range of doubles
+SMALLEST = 1e-100  # the smallest positive number that is accepted: the cubed inverse of smaller ones leaves the doubles
 
-LARGEST_PENALTY = 1e100
+LARGEST_PENALTY = 1e100  # the largest price that is accepted: larger ones leave the range of their summands
 
 
 def real_number(value: object) -> float | None:
@@ -22,14 +22,14 @@ def real_number(value: object) -> float | None:
 
 
 def check_penalty(value: float) -> float:
-    """The price C of a budget: beyond 1e100 it leaves the range of what it is added to."""
+    """Checks the price C of a budget, above 0 and at most `LARGEST_PENALTY`, and returns it as a float."""
     if check_number("penalty", value, 0.0, open_end=True) > LARGEST_PENALTY:
         raise ValueError(f"penalty must be at most {LARGEST_PENALTY:g}, got {value!r}: there is nothing left to forget")
     return float(value)
 
 
 def check_number(name: str, value: float, low: float, *, open_end: bool = False) -> float:
-    """A real number at least ``low`` (above it with ``open_end``) as a float; +inf is refused."""
+    """Checks a finite number, at least ``low`` (above ``low`` with ``open_end``), and returns it as a float."""
     bound = f"{'>' if open_end else '>='} {low:g}"
     number = value if type(value) is float else real_number(value)
     if number is None:
@@ -42,7 +42,7 @@ def check_number(name: str, value: float, low: float, *, open_end: bool = False)
 
 
 def check_whole(name: str, value: int, low: int, high: int | None = None) -> int:
-    """A whole number from ``low`` to ``high`` as an int; a float is none."""
+    """Checks a whole number from ``low`` to ``high``, and returns it as an int; a float is refused."""
     try:
         whole = None if isinstance(value, bool) else operator.index(value)
     except (TypeError, ValueError, RuntimeError):

@@ -1,6 +1,6 @@
 """The values that flow between the parts of the package.
 
-Torch is imported by those that hold tensors, when it is needed: a data set can be named without it.
+Torch is imported only when a tensor is made, so that a data set can be named without torch.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from antidote_learn.core.divergences import Divergence
 
 PerSampleLoss = Callable[["Tensor", "Tensor"], "Tensor"]
-"""(logits, targets) -> losses, one for each sample."""
+"""A function (logits, targets) -> losses, one for each sample."""
 
 FADED = 0.05
-"""Likelihood ratio below which a sample counts as forgotten, where weights never vanish."""
+"""The likelihood ratio below which a sample counts as forgotten, where weights never vanish."""
 
 
 class Status(enum.IntEnum):
@@ -38,7 +38,7 @@ class Status(enum.IntEnum):
     FLOOR = 1
     """The soft penalty kappa keeps D_f below the budget: lam = 0 (also where all losses are equal)."""
     LIMIT = 2
-    """kappa = 0 and the budget allows all weight on the smallest losses: uniform on those that tie."""
+    """kappa = 0 and the budget allows all weight on the smallest loss: ties share the weight evenly."""
     PLAIN = 3
     """delta = 0: the plain mean."""
     EMPTY = 4
@@ -46,23 +46,24 @@ class Status(enum.IntEnum):
     INFINITE = 5
     """More losses are infinite than the budget can forget: the value is infinite."""
     NAN = 6
-    """A loss is NaN, and so is the value (only while compiling or on an accelerator; elsewhere an error)."""
+    """A loss is NaN, and so is the value (only while compiling or on an accelerator; elsewhere a NaN is an error)."""
     INACCURATE = 7
-    """The budget was missed by more than 1e-6 of it."""
+    """The divergence D_f misses the budget by more than 1e-6 of the budget."""
 
 
-@dataclass(eq=False)  # a frozen one would take longer to make than a step of the solver
+@dataclass(eq=False)  # a frozen record would take longer to make than a step of the solver
 class Relaxed:
     """The solution of the relaxed problem over a batch; all but ``value`` is detached.
 
     Attributes:
         value: The optimum, 0-d, differentiable in the losses (once).
-        weights: (B,), B times the optimal distribution q: their mean is 1.
+        weights: (B,) weights, B times the optimal distribution q: their mean is 1.
         lam: The multiplier of the budget.
         rho: The shift of the losses (None for KL, where it is eliminated).
         achieved: D_f(Q || P) at the optimum.
-        delta: The budget; of a penalised problem the one that was chosen.
-        status: How it ended, a `Status` (a tensor of its number while compiling or on an accelerator).
+        delta: The budget; for a penalised problem, the budget that was chosen.
+        status: The way in which the solve ended, a `Status` (its number in a tensor while compiling or on an
+            accelerator).
     """
 
     value: Tensor
@@ -71,7 +72,7 @@ class Relaxed:
     divergence: Divergence
     raw: dict[str, Any]
     mass: Tensor | None = None
-    scope: Relaxed | None = None  # the global solution, of which this holds one process's rows
+    scope: Relaxed | None = None  # the global solution, if this one holds the rows of one process
 
     def _scalar(self, value: Any) -> Tensor:
         import torch
@@ -90,17 +91,17 @@ class Relaxed:
 
     @property
     def achieved(self) -> Tensor:
-        """D_f(Q || P)."""
+        """The divergence D_f(Q || P) at the optimum."""
         return self._scalar(self.raw["achieved"])
 
     @property
     def delta(self) -> Tensor:
-        """The budget."""
+        """The budget; for a penalised problem, the budget that was chosen."""
         return self._scalar(self.raw["delta"])
 
     @property
     def residual(self) -> Tensor:
-        """|achieved - delta| / delta where the budget binds, else 0; in the precision of the solve."""
+        """The error |achieved - delta| / delta where the budget binds, else 0; in the precision of the solve."""
         import torch
 
         raw, binds = self.raw, self.status == int(Status.BUDGET)
@@ -116,11 +117,11 @@ class Relaxed:
 
     @property
     def threshold(self) -> Tensor:
-        """Losses above it weigh nothing; +inf where weights never vanish."""
+        """The loss above which samples weigh nothing; +inf where weights never vanish."""
         return self._scalar(self.raw["threshold"])
 
     def _ratio(self) -> tuple[Tensor, Tensor]:
-        """(dQ/dP, P) over all samples that were relaxed together."""
+        """The ratio dQ/dP, and P, of all samples that were relaxed together."""
         import torch
 
         if self.scope is not None:
@@ -147,7 +148,7 @@ class Relaxed:
 
     @property
     def forgotten(self) -> Tensor:
-        """The share of P that weighs nothing (less than 0.05 of its mass where weights never vanish)."""
+        """The share of P that weighs nothing (less than `FADED` of its mass where weights never vanish)."""
         ratio, p = self._ratio()
         gone = ratio <= 0.0 if math.isfinite(self.divergence.vanishing_score) else ratio < FADED
         return (p * gone).sum()
@@ -161,7 +162,7 @@ class Relaxed:
 class ImageFiles:
     """Images that stay on disk: ``root / names[i]`` is decoded to RGB, resized and centre-cropped to (size, size).
 
-    ``column`` is that of the table which names them; empty where none does.
+    ``column`` is the column of a table that names the files; empty where no table does.
     """
 
     root: Path
@@ -183,16 +184,16 @@ class Arrays:
 
     Attributes:
         name: The name of the source: a built-in name, or the file's or folder's own.
-        inputs: Of the N training samples.
-        labels: (N,) int64, as given: what training may see before noise is added.
+        inputs: The inputs of the N training samples.
+        labels: (N,) int64, the given labels, before noise is added.
         classes: The class names; label k is ``classes[k]``.
         clean_labels: (N,) int64, the truth where it is known, else None.
-        test_inputs: Of the test samples; None where the source has none.
-        test_labels: (M,) int64; None where the source has none.
+        test_inputs: The inputs of the M test samples; None where the source has none.
+        test_labels: (M,) int64, the labels of the test samples; None where the source has none.
         test_is_clean: Whether the test labels are the truth.
         text: The columns of a table that hold text, where the user named them.
         notes: Messages for the user: files that were left out, and the like.
-        positions: (N,) int64, the samples' rows in the source; None where none of these was left out.
+        positions: (N,) int64, the rows of the samples in the source; None where no row was left out.
     """
 
     name: str
@@ -213,12 +214,12 @@ class NoisyLabels:
     """Labels with noise, and the truth beside them.
 
     Attributes:
-        labels: (N,) int64, what training sees.
+        labels: (N,) int64, the labels that training sees.
         clean_labels: (N,) int64, the truth.
-        transition: (K, K), transition[i, j] = P(noisy = j | clean = i) as it was drawn.
+        transition: (K, K), transition[i, j] = P(noisy = j | clean = i): the matrix of the draw, or the realised one.
         expected: The rate that the generator was asked for, over all samples.
         spec: The noise as it was asked for, "symmetric:0.4".
-        seed: Of the generator; None where nothing is drawn (human labels).
+        seed: The seed of the generator; None where nothing is drawn (human labels).
     """
 
     labels: NDArray[np.int64]
@@ -230,12 +231,12 @@ class NoisyLabels:
 
     @cached_property
     def transition(self) -> NDArray[np.float64]:
-        """(K, K), made when it is first asked for: of many classes it is large."""
+        """The matrix (K, K) of transitions, made when it is first asked for, as it is large for many classes."""
         return self._transition() if callable(self._transition) else self._transition
 
     @property
     def mask(self) -> NDArray[np.bool_]:
-        """(N,), where the label is wrong."""
+        """The mask (N,) of the samples whose label is wrong."""
         mask: NDArray[np.bool_] = self.labels != self.clean_labels
         return mask
 
@@ -252,15 +253,15 @@ class NoisyLabels:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """A part of a batch, on one process.
+    """One process's part of a batch.
 
     Attributes:
         inputs: (B, C, H, W) or (B, D) float32, ready for the network.
-        labels: (B,) int64, as given; or (B, K), the probabilities of all classes.
+        labels: (B,) int64, the classes to learn; or (B, K), the probabilities of all classes.
         index: (B,) int64, the samples' positions in the training set.
-        total: How many samples the whole batch has over all processes.
-        further_views: Of the same samples, like ``inputs``, where the epoch's plan asks for more than one view.
-        further_streams: Batches of the plan's other streams by name; ``batch["unlabelled"]`` gives one.
+        total: The number of samples of the whole batch, over all processes.
+        further_views: Further inputs of the same samples, where the epoch's plan asks for more than one view.
+        further_streams: The batches of the plan's other streams by name; ``batch["unlabelled"]`` gives one.
     """
 
     inputs: Tensor
@@ -285,9 +286,9 @@ class Visit:
 
     Attributes:
         index: (B,) int64, the samples' positions in the training set.
-        weight: (B,) their reference measure; None for equal ones.
+        weight: (B,) reference measure of the samples; None for equal weights.
         progress: The fraction of the training that is done, before this step.
-        scale: The factor of a process's sum of losses in the global mean: processes / samples of all of them.
+        scale: The factor of a process's sum of losses in the global mean: processes / samples of the whole batch.
     """
 
     index: Tensor

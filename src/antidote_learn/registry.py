@@ -1,6 +1,6 @@
-"""Names of methods and losses, and how a user writes them.
+"""Names of methods and losses, as a user writes them.
 
-Torch is imported when something is built: a name can be refused without it.
+Torch is imported when a method or loss is built, so that a name can be refused without torch.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from antidote_learn.methods.base import Method
     from antidote_learn.nn.robust_loss import RobustLoss
 
-BUDGETS = ("noise_rate", "delta", "penalty")
-GROUP = "antidote_learn.methods"  # of entry points
+BUDGETS = ("noise_rate", "delta", "penalty")  # the parameters that set a budget
+GROUP = "antidote_learn.methods"  # the group of entry points by which installed packages add methods
 
 
 METHODS: dict[str, Recipe] = {
@@ -48,7 +48,7 @@ METHODS: dict[str, Recipe] = {
     "co-teaching": CoTeaching,
     "elr": Elr,
 }
-# Names that users of the published code know.
+# Names of methods and losses in the published code.
 ALIASES = {
     "CE": "ce",
     "FL": "preset:FL",
@@ -82,13 +82,13 @@ ALIASES = {
     "NLNL": "preset:NLNL",
     "antidote_kl_bisec": "antidote",
     "antidote_kl": "antidote-gradient",
-    "antidote_alpha": "antidote-gradient:divergence=[alpha:2]",  # 2 is the released default
+    "antidote_alpha": "antidote-gradient:divergence=[alpha:2]",  # alpha = 2 is the default of the released code
 }
 
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """A method as the user gave it: its name, its parameters, and how it is made where it has no name of ours."""
+    """A method as the user gave it: a name, parameters, and the recipe where the name is not a registered one."""
 
     name: str
     parameters: Mapping[str, Any]
@@ -96,21 +96,21 @@ class MethodSpec:
 
     @property
     def maker(self) -> Recipe | None:
-        """What makes it from its parameters; None for a loss, or a sum of losses, to train a network on."""
+        """The recipe that makes the method from its parameters; None for a loss, or a sum of losses."""
         return self.recipe or known_recipe(self.name)
 
     @property
     def readers(self) -> dict[str, Callable[[str], Any]]:
-        """Its parameters."""
+        """The parameters of the method, each with a function that reads it from text."""
         return {} if self.maker is None else parameters_of(self.maker)
 
     @property
     def forgets(self) -> bool:
-        """Whether the method has a budget that must come from somewhere."""
+        """Whether the method has a budget, which must be given or estimated."""
         return "noise_rate" in self.readers
 
     def __str__(self) -> str:
-        """As it is written."""
+        """The method as the user writes it."""
         return ":".join([self.name, *(f"{key}={_text(value)}" for key, value in self.parameters.items())])
 
 
@@ -120,7 +120,7 @@ def _text(value: Any) -> str:
 
 
 def known_recipe(name: str) -> Recipe | None:
-    """What makes the method of this name: built in, registered, or an entry point of an installed package."""
+    """The recipe of a method that is built in, registered, or an entry point of an installed package; else None."""
     if name in METHODS:
         return METHODS[name]
     found = [entry for entry in entry_points(group=GROUP) if entry.name == name]
@@ -132,7 +132,7 @@ def known_recipe(name: str) -> Recipe | None:
 
 
 def method_names() -> list[str]:
-    """All names of methods, those of installed packages last."""
+    """The names of all methods, those of installed packages last."""
     return [*METHODS, *sorted({entry.name for entry in entry_points(group=GROUP)} - {*METHODS})]
 
 
@@ -142,12 +142,12 @@ def register_method(name: str, recipe: Recipe) -> None:
     A package does the same for all processes with an entry point in the group ``antidote_learn.methods``.
 
     Args:
-        name: What the user writes, with parameters as in "name:key=value".
-        recipe: A dataclass whose fields are the parameters. It is the method itself (`methods.base.Method`), or has a
-            function ``objective(samples)`` that gives what one network is trained on (`methods.base.Objective`).
+        name: The name that the user writes, with parameters as in "name:key=value".
+        recipe: A dataclass whose fields are the parameters. Its objects are methods (`methods.base.Method`), or have a
+            function ``objective(samples)`` that gives the objective of one network (`methods.base.Objective`).
 
     Raises:
-        ValueError: The name is taken, or what is given is no such class.
+        ValueError: The name is taken or is no name, or the recipe is no such class.
 
     Example:
         >>> from antidote_learn.nn.mean import MeanLoss
@@ -168,7 +168,7 @@ def register_method(name: str, recipe: Recipe) -> None:
 
 
 def method_of(given: Any) -> MethodSpec:
-    """A method as `train` takes it: written, as a class, or as an object with its parameters."""
+    """The method that `train` is given as a text, as a class, or as an object with its parameters."""
     if isinstance(given, str):
         return parse_method(given)
     recipe = given if isinstance(given, type) else type(given)
@@ -180,12 +180,12 @@ def method_of(given: Any) -> MethodSpec:
 
 
 def expand_name(text: str, *, data: str = "cifar10", noise: str = "symmetric") -> str:
-    """A loss or method as it is written, with aliases and ``preset:ROW`` replaced by what they stand for.
+    """Replaces an alias or ``preset:ROW`` by the loss or method that it stands for.
 
     Args:
-        text: What the user wrote.
-        data: The data set at hand: a preset may depend on it.
-        noise: The noise at hand, likewise.
+        text: The loss or method as the user wrote it.
+        data: The name of the data set, which a preset may depend on.
+        noise: The noise, which a preset may depend on.
 
     Example:
         >>> expand_name("preset:NCE+MAE", data="cifar100")
@@ -198,7 +198,7 @@ def expand_name(text: str, *, data: str = "cifar10", noise: str = "symmetric") -
 
 
 def stand_in_note(text: str, *, data: str, noise: str) -> str:
-    """A sentence where ``preset:ROW`` has nothing published for the data or noise at hand; else "".
+    """A sentence for a ``preset:ROW`` without published values for the data or noise at hand; else "".
 
     Example:
         >>> stand_in_note("preset:GCE", data="cifar10", noise="symmetric:0.4")
@@ -209,13 +209,15 @@ def stand_in_note(text: str, *, data: str, noise: str) -> str:
 
 
 def _preset_case(text: str, data: str, noise: str) -> PresetCase | None:
-    """The preset that the text names, if it does."""
+    """The preset that the text names; None if it names none."""
     text = ALIASES.get(text.strip(), text.strip())
     return preset(text.removeprefix("preset:"), data=data, noise=noise) if text.startswith("preset:") else None
 
 
 def parse_method(text: str) -> MethodSpec:
-    """``name:key=value:...``; brackets protect a value: ``antidote:divergence=[alpha:1.5]``. Or a loss: ``nce+rce``.
+    """Reads a method, as in ``name:key=value``, or a sum of losses, as in ``nce+rce``.
+
+    Brackets protect a value that has a colon: ``antidote:divergence=[alpha:1.5]``.
 
     Example:
         >>> parse_method("antidote:kappa=0:divergence=[alpha:1.5]").parameters
@@ -247,7 +249,7 @@ def parse_method(text: str) -> MethodSpec:
 
 
 def with_budget(spec: MethodSpec, given: Mapping[str, Any]) -> MethodSpec:
-    """The method with exactly one budget: its own, or the one that is given, or the estimated rate."""
+    """The method with exactly one budget, if it takes any: its own, the given one, or the estimated rate."""
     chosen = {key: value for key, value in given.items() if value is not None}
     own = {key: spec.parameters[key] for key in BUDGETS if key in spec.parameters}
     foreign = [key for key in chosen if key not in spec.readers]
@@ -263,7 +265,7 @@ def with_budget(spec: MethodSpec, given: Mapping[str, Any]) -> MethodSpec:
 
 
 def build_method(spec: MethodSpec, *, samples: int = 1) -> Method:
-    """A method whose budget is a number, for so many training samples."""
+    """Builds a method for a number of training samples; its budget must be a number."""
     from antidote_learn.methods.one_network import OneNetwork
     from antidote_learn.nn.mean import MeanLoss
 
@@ -274,7 +276,7 @@ def build_method(spec: MethodSpec, *, samples: int = 1) -> Method:
 
 
 def check_method(method: MethodSpec) -> None:
-    """Builds it once, with a rate that stands in for one that is not known yet."""
+    """Builds a method once to check its parameters, with a stand-in for a rate that is not known yet."""
     rate = method.parameters.get("noise_rate")
     if isinstance(rate, str) and rate not in ("auto", "injected"):
         raise ValueError(f"noise_rate must be auto, injected or a number in [0, 1), got {rate!r}")
@@ -293,12 +295,12 @@ def loss(
     """A robust loss by name, as a module with the keywords of ``nn.CrossEntropyLoss`` (see `RobustLoss`).
 
     Args:
-        name: See `antidote list losses`; also a row of the paper's tables, with its weights for CIFAR-10:
-            "preset:NCE+MAE".
+        name: The name of a loss (see `antidote list losses`), or a row of the paper's tables, with its weights for
+            CIFAR-10, such as "preset:NCE+MAE".
         weight: (C,) class weights, as in torch.
-        ignore_index: Elements with this label do not count.
-        label_smoothing: As in torch.
-        reduction: "mean", "sum" or "none".
+        ignore_index: The label of elements that do not count.
+        label_smoothing: The amount of label smoothing, as in torch.
+        reduction: The reduction, "mean", "sum" or "none".
 
     Example:
         >>> loss("preset:NCE+MAE", reduction="sum")

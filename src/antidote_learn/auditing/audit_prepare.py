@@ -1,4 +1,4 @@
-"""Second step of an audit: its data, the encoder that reads them, the settings and the network; nothing is written."""
+"""Second step of an audit: it reads the data, and settles encoder, settings and network; nothing is written."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from antidote_learn.training.prepare import choose_network, open_request
 from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.settings import settings_for
 
-BATCHES = 7  # batches in an epoch, as far as the limits of the batch size allow: few rows need steps enough, too
-SMALLEST_BATCH, LARGEST_BATCH = 16, 128  # limits of the batch size; the largest is the usual one of a run
-FEWEST_ROWS = 20  # the fewest rows that are audited: each half then trains on ten
-MOST_CHARACTERS = 500_000  # the most text that is embedded unasked: about a minute on two cores
+BATCHES = 7  # batches in an epoch, within the limits of the batch size, so that few rows give enough steps
+SMALLEST_BATCH, LARGEST_BATCH = 16, 128  # limits of the batch size; 128 is the usual batch size of a run
+FEWEST_ROWS = 20  # the fewest rows that are audited, so that each half has ten
+MOST_CHARACTERS = 500_000  # the most characters that are embedded by default: about a minute on two cores
 
 
 def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
@@ -92,7 +92,7 @@ def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
 
 
 def _encoder_choice(asked: AuditRequest, arrays: Arrays) -> str:
-    """The encoder that the user names; "none" where the user's own network reads the pixels."""
+    """Returns the encoder that the user names; "none" where the user's own network reads the pixels."""
     is_own = asked.encoder == "auto" and asked.model is not None and not isinstance(arrays.inputs, pd.DataFrame)
     return "none" if is_own else asked.encoder
 
@@ -122,7 +122,7 @@ def _choose_embeddable(
     places: NDArray[np.int64],
     reporter: Reporter,
 ) -> tuple[Embeddable | None, str]:
-    """What is embedded, if anything is; and advice where an encoder could serve and does not."""
+    """Returns the inputs to embed, None if there are none, and advice on an encoder that could serve and does not."""
     embeddable = _embeddable(choice, reader, arrays, given, places)
     advice = _advice(choice, embeddable, arrays, given)
     if advice:

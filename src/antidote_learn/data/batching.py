@@ -15,7 +15,7 @@ from torch import Tensor
 from antidote_learn.data.streams import EpochPlan, Stream
 
 Index = NDArray[np.int64]
-"""Positions of samples, one for each."""
+"""The positions (n,) of samples."""
 
 
 def epoch_order(count: int, *, seed: int, epoch: int) -> Index:
@@ -26,7 +26,7 @@ def epoch_order(count: int, *, seed: int, epoch: int) -> Index:
 def cut_batches(order: Index, *, batch_size: int, processes: int = 1) -> list[Index]:
     """Cut an order into global batches without dropping any sample.
 
-    A last batch with fewer than two samples for each process is joined to the one before it, as batch norm cannot train
+    A last batch with fewer than two samples for each process is joined to the batch before, as batch norm cannot train
     on a single sample.
     """
     starts = list(range(0, len(order), batch_size))
@@ -36,7 +36,7 @@ def cut_batches(order: Index, *, batch_size: int, processes: int = 1) -> list[In
 
 
 def rank_slice(batch: Index, rank: int, processes: int) -> slice:
-    """The samples of a global batch that are this process's; parts are contiguous, and equal up to one sample."""
+    """The slice of a global batch that is this process's; slices are contiguous, and equal up to one sample."""
     ends = [len(batch) * r // processes for r in (rank, rank + 1)]
     return slice(*ends)
 
@@ -46,9 +46,9 @@ class Share:
     """One process's part of a stream's batch.
 
     Attributes:
-        places: The positions of its samples in the stream.
-        index: Their positions in the training set.
-        start: The position of its first sample in the whole batch.
+        places: The positions of the samples in the stream.
+        index: The positions of the samples in the training set.
+        start: The position of the first sample in the whole batch.
         total: The number of samples of the whole batch.
     """
 
@@ -69,7 +69,7 @@ def cut_plan(
         seeds: A seed for each stream, which with the epoch determines its order.
         epoch: The epoch, from 0.
         batch_size: The size of a global batch for streams that have none of their own.
-        rank: This process's number.
+        rank: The number of this process.
         processes: The number of processes.
     """
     visits = [everything if stream.index is None else stream.index for stream in plan.streams]
@@ -101,8 +101,8 @@ def cut_plan(
 def _full_batches(size: int, seed: int, epoch: int, batch_size: int) -> Iterator[Index]:
     """Yield the places of a stream's samples batch by batch, without end; every round has its own order.
 
-    All batches have one size, that of the stream where it is smaller, so that no process is without samples at the end
-    of a round.
+    All batches have the same size, at most that of the stream, so that no process is without samples at the end of a
+    round.
     """
     rest = np.empty(0, dtype=np.int64)
     for lap in count():

@@ -45,43 +45,43 @@ from antidote_learn.training.loop import Trainer, Training
 from antidote_learn.training.progress import Silent
 from antidote_learn.training.schedules import parse_schedule
 
-PROTOCOL = "features"
-_ALONE = threading.Lock()  # the random state of torch is one for all threads
+PROTOCOL = "features"  # the protocol whose settings are the defaults
+_ALONE = threading.Lock()  # lets one thread train at a time, as all threads share torch's random state
 
 
 class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A network trained with ANTIDOTE, in the form of a scikit-learn classifier.
 
-    How many labels are wrong is estimated first, by two networks on halves of the rows that judge each other. A new
-    network is then trained on all rows so that as many may be forgotten: over the whole data set and within each class
-    (`DatasetAntidoteLoss`), or, with another divergence than KL, in each batch (`AntidoteLoss`). Columns are
-    standardised.
+    The share of wrong labels is estimated first: two networks are trained on one half of the rows each, and judge the
+    other half. A new network is then trained on all rows, of which it may forget that share: over the whole data set
+    and within each class (`DatasetAntidoteLoss`), or in each batch if the divergence is not KL (`AntidoteLoss`).
+    Columns are standardised.
 
     Args:
         module: The network: None for a perceptron with two hidden layers of 256 units and batch norm; a name such as
             "mlp:hidden=[64]"; a factory, which is called with those of the keywords ``shape`` (D,) and ``classes`` that
-            it names; or an ``nn.Module``, of which a copy is trained. It gives logits (B, K) for float32 (B, D).
+            it names; or an ``nn.Module``, of which a copy is trained. A network gives logits (B, K) for float32 (B, D).
         noise_rate: The share of wrong labels, in [0, 1), or "auto" to estimate it.
         kappa: The soft penalty on the divergence: a floor on the temperature.
-        divergence: A record or a name: "kl", "chi2", "alpha:1.5", "js", "hellinger".
-        max_epochs: How often the rows are visited; the last sixth of them with a tenth of the learning rate.
+        divergence: The divergence, a record or a name: "kl", "chi2", "alpha:1.5", "js", "hellinger".
+        max_epochs: The number of epochs; the learning rate falls to a tenth for the last sixth of them.
         lr: The learning rate of SGD with momentum 0.9.
-        batch_size: Rows of a batch, or "auto": a seventh of the rows, between 16 and 128.
-        random_state: Of the weights, the halves and the order.
-        device: "cpu", "cuda", "mps", or "auto" for the best there is.
+        batch_size: The number of rows in a batch; "auto" is a seventh of the rows, between 16 and 128.
+        random_state: The seed or random state of the weights, the halves and the order.
+        device: The device, "cpu", "cuda" or "mps"; "auto" takes the best there is.
 
     Attributes:
         module_: The trained network, on the host.
-        classes_: (K,) the labels.
-        sample_weights_: (N,) what a row weighs in one relaxation over all rows after the training; near 0 where its
+        classes_: (K,) the different labels, sorted.
+        sample_weights_: (N,) weights of the rows in one relaxation over all rows after the training; near 0 where a
             label is not believed.
-        label_quality_: (N,) the probability that the label is right, by what the network said of the row each time
-            before it learned from it.
-        label_issues_: A table with a row for each of X's, in its order and with its index: ``is_label_issue``,
+        label_quality_: (N,) probabilities that the labels are right, from predictions that the network made each time
+            before it learned from a row.
+        label_issues_: A table with the rows of X, in their order and with their index: ``is_label_issue``,
             ``label_quality``, ``given_label``, ``predicted_label``, ``predicted_probability``, ``reason``.
-        noise_rate_: The share of wrong labels that was reckoned with.
-        n_features_in_: How many columns X has.
-        feature_names_in_: Their names, where they are strings.
+        noise_rate_: The share of wrong labels, as given or estimated.
+        n_features_in_: The number of columns of X.
+        feature_names_in_: The names of the columns of X, where they are strings.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -128,12 +128,12 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AntidoteClassifier:
-        """Estimates the rate, unless it is given, and trains.
+        """Estimates the noise rate, unless it is given, and trains the network.
 
         Args:
             X: (N, D) numbers, an array or a table.
             y: (N,) labels.
-            sample_weight: (N,) what the rows count for, the reference measure of the relaxation; 0 is the row absent.
+            sample_weight: (N,) weights of the rows, the reference measure of the relaxation; a weight of 0 drops a row.
         """
         self._validate_params()
         numbers, y = validate_data(self, X, y, dtype=np.float32)
@@ -152,7 +152,7 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _of_all(self, numbers: NDArray[np.float32], said: Beliefs, used: Integers, labels: Integers) -> Beliefs:
-        """Rows that were absent are judged by the trained network, which did not see them."""
+        """The predictions for all rows; absent rows are judged by the trained network, which did not see them."""
         if len(used) == len(labels):
             return said
         whole, absent = Beliefs.blank(len(labels), said.count), np.setdiff1d(np.arange(len(labels)), used)
@@ -166,7 +166,7 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return prepare(arrays, **options, hold_out=False)
 
     def _train_network(self, data: Prepared, measure: Floats | None) -> _Trained:
-        """Carried out in a folder that is gone afterwards; torch's random state is left as it was."""
+        """Trains in a temporary folder, and leaves torch's random state as it was."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         settings, engine = self._settings(data, seed), engine_on(self.device)
         devices = [engine.device] if engine.device.type == "cuda" else []
@@ -179,7 +179,7 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise KeyboardInterrupt from None
 
     def _rate(self, trainer: Trainer, folder: Path) -> tuple[float, list[str]]:
-        """The share of wrong labels to reckon with, and doubts about it."""
+        """The share of wrong labels, as given or estimated, and doubts about an estimate."""
         if self.noise_rate != "auto":
             return float(self.noise_rate), []
         estimate = estimate_rate(trainer, folder)
@@ -201,17 +201,17 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return AntidoteLoss(noise_rate=rate, kappa=self.kappa, divergence=self.divergence, process_group=None)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """(N,) labels."""
+        """The predicted labels (N,)."""
         probs = self.predict_proba(X)
         return np.asarray(self.classes_[probs.argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> Floats:
-        """(N, K) probabilities of ``classes_``."""
+        """The probabilities (N, K) of ``classes_``."""
         check_is_fitted(self)
         return self._probabilities(validate_data(self, X, reset=False, dtype=np.float32))
 
     def _probabilities(self, numbers: NDArray[np.float32]) -> Floats:
-        """In double precision where the device has it: a row is then judged alike alone and among others."""
+        """The probabilities (N, K), in double precision if possible, so that a row is judged alike in any company."""
         engine = engine_on(self.device)
         kind = torch.float32 if engine.device.type == "mps" else torch.float64
         net = copy.deepcopy(self.module_).eval().to(engine.device, kind)
@@ -222,7 +222,7 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 @dataclass(frozen=True, eq=False)
 class _Trained:
-    """What a training leaves: the network, the rate, the rows' weights (N,), what was said of them, and doubts."""
+    """The result of a training: the network, the rate, the rows' weights (N,) and predictions, and doubts."""
 
     net: nn.Module
     rate: float
@@ -239,7 +239,7 @@ def _work(
     measure: Floats | None,
     folder: Path,
 ) -> _Trained:
-    """The rate, the training, the weights."""
+    """Estimates the rate, trains the network, and weighs the rows."""
     trainer = Trainer(engine, data, settings, Silent(), network=model.module)
     rate, doubts = model._rate(trainer, folder)
     weight = None if measure is None else torch.from_numpy(measure / measure.mean()).float()

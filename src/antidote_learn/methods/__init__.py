@@ -1,4 +1,4 @@
-"""Training algorithms; and what a method of one's own is written with."""
+"""Training algorithms, and the types that a method of your own is written with."""
 
 from antidote_learn.methods.base import Context as Context
 from antidote_learn.methods.base import EpochPlan as EpochPlan

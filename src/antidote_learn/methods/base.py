@@ -1,8 +1,7 @@
-"""The protocol of a training algorithm, and what the trainer lends to it.
+"""The protocol of a training algorithm, and the context that the trainer lends to it.
 
-A method has `Method.build` and `Method.step`. It may have any of four more functions, which the trainer looks for:
-``stages(epochs)``, ``begin_stage(stage, ctx)``, ``begin_epoch(epoch, ctx)`` and ``relax_all(losses, labels)``; `Hooks`
-says what each does where it is missing.
+A method has `Method.build` and `Method.step`. A method may also have ``stages(epochs)``, ``begin_stage(stage, ctx)``,
+``begin_epoch(epoch, ctx)`` and ``relax_all(losses, labels)``; `Hooks` says what happens where one is missing.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What a network says of every training sample, in their order, in evaluation mode.
+    """The outputs of a network in evaluation mode for every training sample, in the order of the samples.
 
     Attributes:
-        losses: (N,) cross-entropy of the given label.
-        probs: (N, K).
-        features: (N, F) the input of the last layer; of a network that is not built in, its logits.
+        losses: (N,) cross-entropies of the labels.
+        probs: (N, K) probabilities of the classes.
+        features: (N, F) inputs of the last layer; the logits, if the network is not built in.
     """
 
     losses: Tensor
@@ -42,11 +41,11 @@ class Stage:
     """A part of a training that has epochs of its own.
 
     Attributes:
-        name: For the user, and for `Method`'s own ``begin_stage``.
-        epochs: How many; 0 is allowed. Those of all stages add up to the run's.
-        schedule: Of the learning rate over this stage, as in "cosine" or "step:3" (an epoch of the stage); None for
-            the run's, which counts through all stages.
-        lr_scale: A factor on the learning rate.
+        name: The name of the stage, for the user and for the method's ``begin_stage``.
+        epochs: The number of epochs, which may be 0; those of all stages add up to the run's.
+        schedule: The schedule of the learning rate over this stage, such as "cosine" or "step:3" (an epoch of the
+            stage); None for the run's schedule, which counts through all stages.
+        lr_scale: The factor on the learning rate.
     """
 
     name: str
@@ -57,11 +56,11 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class StepStats:
-    """What a step reports, over the whole batch; tensors are read once an epoch, so that no step waits for a device.
+    """The figures of a step over the whole batch; tensors are read once an epoch, so that no step waits for a device.
 
     Attributes:
-        loss: The objective.
-        numbers: Further figures, averaged over the epoch's steps.
+        loss: The value of the objective.
+        numbers: Further figures, which are averaged over the epoch's steps.
     """
 
     loss: Tensor
@@ -69,17 +68,17 @@ class StepStats:
 
 
 class Objective(Protocol):
-    """What one network is trained on. Nobody asks which one it is; the methods of ``nn.Module`` give its state."""
+    """The objective that one network is trained on; an ``nn.Module`` has the last four of these functions."""
 
     def batch_loss(self, logits: Tensor, labels: Tensor, visit: Visit) -> Tensor:
         """The objective of the global batch, from (B, K) logits and (B,) labels or (B, K) probabilities.
 
-        Its gradient, averaged over processes, is that of the global objective.
+        The gradient of the result, averaged over processes, is that of the global objective.
         """
         ...
 
     def figures(self) -> Mapping[str, Any]:
-        """Of the last batch, for the epoch's record: its temperature, the share that was forgotten."""
+        """The figures of the last batch for the epoch's record, such as its temperature or its forgotten share."""
         ...
 
     def relax_all(self, losses: Tensor, labels: Tensor, measure: Tensor | None) -> Relaxed | None:
@@ -87,50 +86,50 @@ class Objective(Protocol):
         ...
 
     def to(self, device: torch.device, /) -> Any:
-        """Takes what it remembers to a device."""
+        """Moves the state of the objective to a device."""
         ...
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """What it learns itself."""
+        """The parameters that the objective itself learns."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """What it remembers."""
+        """The state of the objective."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any], /) -> Any:
-        """Puts `state_dict` back."""
+        """Puts the result of `state_dict` back."""
         ...
 
 
 class Stateful(Protocol):
-    """Whatever has a state to be saved and put back: an objective, a module, a running mean."""
+    """An object with a state to save and restore: an objective, a module, a running mean."""
 
     def state_dict(self) -> Mapping[str, Tensor]:
-        """What it remembers."""
+        """The state to save."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Tensor], /) -> Any:
-        """Puts `state_dict` back."""
+        """Puts the result of `state_dict` back."""
         ...
 
 
 class Context(Protocol):
-    """What the trainer lends to a method.
+    """The context that the trainer lends to a method.
 
-    Networks, optimisers, buffers and whatever is kept are asked for in `Method.build` and exist from then on: a stage
-    changes their values, never which there are. The trainer saves and restores all of them.
+    A method asks for all networks, optimisers, buffers and kept objects in `Method.build`. A stage changes their
+    values, and adds or removes none. The trainer saves and restores all of them.
 
     Attributes:
-        processes: How many processes train together.
-        classes: K.
-        samples: N, in the whole training set.
-        epochs: Of the training, over all stages.
-        epoch: The present one, from 0.
+        processes: The number of processes that train together.
+        classes: K, the number of classes.
+        samples: N, the number of samples in the whole training set.
+        epochs: The number of epochs over all stages.
+        epoch: The present epoch, from 0.
         progress: The fraction of the training that is done, before the present step.
-        labels: (N,) as given, on the host.
-        device: Where networks compute.
-        generator: Draws on the host; the same in all processes, and a function of the seed and the step.
+        labels: (N,) labels of the training set, on the host.
+        device: The device of the networks.
+        generator: The generator of draws on the host, the same in all processes: a function of the seed and the step.
     """
 
     processes: int
@@ -144,19 +143,19 @@ class Context(Protocol):
 
     @property
     def generator(self) -> torch.Generator:
-        """See the attributes."""
+        """The generator of the present step."""
         ...
 
     def network(self, role: str = "net") -> nn.Module:
-        """A new network; those of different roles have different weights."""
+        """A new network; networks of different roles have different weights."""
         ...
 
     def copy_network(self, net: nn.Module, role: str) -> nn.Module:
-        """A network with the same weights that no optimiser trains: for averaged weights."""
+        """A copy of a network, which no optimiser trains: for averaged weights."""
         ...
 
     def renew(self, net: nn.Module) -> None:
-        """Gives a network new weights, and its optimisers no memory, as at the start of a training."""
+        """Gives a network new weights, and clears its optimisers' memory, as at the start of a training."""
         ...
 
     def optimizer(self, of: nn.Module | Sequence[nn.Parameter], *, lr: float | None = None) -> Optimizer:
@@ -168,33 +167,33 @@ class Context(Protocol):
         ...
 
     def keep(self, name: str, thing: Stateful) -> None:
-        """Saves and restores what has a state of its own."""
+        """Saves and restores an object that has a state of its own."""
         ...
 
     def predict_with(self, *nets: nn.Module, combine: Literal["logits", "probabilities"] = "probabilities") -> None:
-        """Says which networks are the model: saved, loaded, scored and reported; without it the first one is.
+        """Declares the networks that are the model, which is saved, loaded and scored; by default the first network.
 
-        Of several, the mean of their logits or of their probabilities counts.
+        Several networks predict with the mean of their logits or of their probabilities.
         """
         ...
 
     def update(self, loss: Tensor, *optimizers: Optimizer) -> None:
-        """One step of each optimiser down the gradient of a loss, with the run's clipping."""
+        """Takes one step of each optimiser down the gradient of a loss, with the run's clipping."""
         ...
 
     def mean(self, losses: Tensor, batch: Batch) -> Tensor:
-        """The mean over the whole batch, from each process's own (B,); to be minimised.
+        """The mean over the whole batch, from each process's own losses (B,); it is to be minimised.
 
-        Every process gives its own share of it, scaled so that gradients are right after averaging over processes.
+        Every process gets its own share, scaled so that gradients are right after averaging over processes.
         """
         ...
 
     def gather(self, rows: Tensor, batch: Batch) -> Tensor:
-        """The rows of the whole batch, in order, from each process's own (B, ...); without gradients."""
+        """The rows of the whole batch, in order and without gradients, from each process's own rows (B, ...)."""
         ...
 
     def score(self, net: nn.Module, *, view: str = "plain") -> Scores:
-        """A network's view of the whole training set; a "weak" view is drawn anew at every call."""
+        """The scores of the whole training set by a network; a "weak" view is drawn anew at every call."""
         ...
 
 
@@ -202,7 +201,7 @@ class Method(Protocol):
     """A training algorithm."""
 
     def build(self, ctx: Context) -> None:
-        """Asks for all networks, optimisers and buffers that any stage needs. Called once, also where a run resumes."""
+        """Asks for all networks, optimisers and buffers that any stage needs; called once, also when a run resumes."""
         ...
 
     def step(self, batch: Batch, ctx: Context) -> StepStats:
@@ -211,13 +210,13 @@ class Method(Protocol):
 
 
 class Hooks:
-    """The functions that a method may have, and what happens where it does not have them."""
+    """The optional functions of a method, with a default for each."""
 
     def __init__(self, method: Method) -> None:
         self.method: Any = method
 
     def stages(self, epochs: int) -> tuple[Stage, ...]:
-        """The stages of a training of so many epochs: one, where the method does not say."""
+        """The stages of a training; a single stage if the method names none."""
         if not hasattr(self.method, "stages"):
             return (Stage("training", epochs),)
         stages = tuple(self.method.stages(epochs))
@@ -228,12 +227,12 @@ class Hooks:
         return stages
 
     def begin_stage(self, stage: Stage, ctx: Context) -> None:
-        """Before a stage's first epoch: an estimate from what was trained so far, new weights."""
+        """Lets the method act before a stage's first epoch: estimate from the training so far, or renew weights."""
         if hasattr(self.method, "begin_stage"):
             self.method.begin_stage(stage, ctx)
 
     def begin_epoch(self, epoch: int, ctx: Context) -> EpochPlan:
-        """Before every epoch, from 0 on: what it visits; all samples where the method does not say."""
+        """The plan of an epoch, made before it begins; all samples if the method makes no plan."""
         plan: EpochPlan = self.method.begin_epoch(epoch, ctx) if hasattr(self.method, "begin_epoch") else EpochPlan()
         return plan
 

@@ -1,4 +1,4 @@
-"""Co-teaching (Han et al., 2018): two networks, each trained on what the other one finds easy."""
+"""Co-teaching (Han et al., 2018): two networks, each trained on the samples that the other one finds easy."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class CoTeaching:
 
     Args:
         noise_rate: The share of each batch that is left out in the end.
-        ramp: Epochs over which that share rises from 0.
+        ramp: The number of epochs over which that share rises from 0.
     """
 
     noise_rate: Rate | None = None
     ramp: int = 10
 
     def __post_init__(self) -> None:
-        """Refuses what is no number of epochs."""
+        """Refuses a ramp of less than one epoch."""
         if self.ramp < 1:
             raise ValueError(f"co-teaching needs ramp >= 1, got {self.ramp}")
 
@@ -37,7 +37,7 @@ class CoTeaching:
         self.optimizers = [ctx.optimizer(net) for net in self.nets]
 
     def step(self, batch: Batch, ctx: Context) -> StepStats:
-        """Each network chooses for the other one."""
+        """Trains each network on the samples that the other one chooses."""
         from torch.nn.functional import cross_entropy
 
         from antidote_learn.core.selection import small_loss_weights
@@ -50,6 +50,6 @@ class CoTeaching:
         return StepStats(loss.detach() / 2, {"kept": share})
 
     def left_out(self, epoch: int) -> float:
-        """R(T) of the paper: the share of a batch that no network is trained on, which rises linearly at first."""
+        """The share of a batch that is left out, R(T) of the paper, which rises linearly at first."""
         rate = rate_number(self.noise_rate) or 0.0
         return rate * min(1.0, epoch / max(1, self.ramp - 1))

@@ -1,4 +1,4 @@
-"""Early-learning regularisation (Liu et al., 2020): every sample is held near what was predicted for it early on."""
+"""Early-learning regularisation (Liu et al., 2020): every sample is held near its early predictions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from antidote_learn.methods.base import Context, StepStats
 if TYPE_CHECKING:
     from antidote_learn._types import Batch
 
-SMALLEST = 1e-4  # probabilities are kept this far from 0 and 1, as in the released code: the logarithm stays finite
+SMALLEST = 1e-4  # the least distance of probabilities from 0 and 1, as in the released code: the logarithm stays finite
 
 
 @dataclass
@@ -18,15 +18,15 @@ class Elr:
     """ELR: cross-entropy, and a pull of every sample to the running mean of its predictions.
 
     Args:
-        beta: How slowly the running mean moves; the paper has 0.7 for CIFAR-10 and 0.9 for CIFAR-100.
-        strength: Of the pull; 3 for CIFAR-10, 7 for CIFAR-100, 1 where one class is mistaken for another.
+        beta: The weight of the past in the running mean; the paper has 0.7 for CIFAR-10 and 0.9 for CIFAR-100.
+        strength: The strength of the pull; 3 for CIFAR-10, 7 for CIFAR-100, 1 where one class is mistaken for another.
     """
 
     beta: float = 0.7
     strength: float = 3.0
 
     def __post_init__(self) -> None:
-        """Refuses what makes no mean."""
+        """Refuses a beta outside [0, 1], and a negative strength."""
         if not 0.0 <= self.beta <= 1.0 or not self.strength >= 0.0:
             raise ValueError(f"elr needs beta in [0, 1] and strength >= 0, got {self.beta} and {self.strength}")
 
@@ -39,7 +39,7 @@ class Elr:
         self.targets = ctx.buffer("targets", zeros(ctx.samples, ctx.classes))
 
     def step(self, batch: Batch, ctx: Context) -> StepStats:
-        """The running mean moves first, so that it has the present prediction in it."""
+        """Trains on a batch; the running means move first, so that they contain the present predictions."""
         from torch.nn.functional import cross_entropy
 
         logits = self.net(batch.inputs)

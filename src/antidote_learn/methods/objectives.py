@@ -1,6 +1,6 @@
-"""Methods that train one network on one objective: their parameters, and the objective that these make.
+"""Methods that train one network on one objective: the parameters of each, and the objective that they make.
 
-Objectives are imported when they are made: names and parameters need no torch.
+An objective is imported when it is made, so that names and parameters need no torch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Antidote:
     base_loss: str = "ce"
 
     def objective(self, samples: int) -> Objective:
-        """The relaxation of each batch."""
+        """The objective that relaxes each batch."""
         from antidote_learn.nn.antidote import AntidoteLoss
 
         return AntidoteLoss(
@@ -48,7 +48,7 @@ class AntidoteDataset:
     kappa: float = 0.05
 
     def objective(self, samples: int) -> Objective:
-        """The relaxation over all samples."""
+        """The objective that relaxes all samples together."""
         from antidote_learn.nn.dataset import DatasetAntidoteLoss
 
         rate = rate_number(self.noise_rate)
@@ -66,7 +66,7 @@ class AntidoteLagged:
     start: float = 0.1
 
     def objective(self, samples: int) -> Objective:
-        """G_KL at a stale multiplier."""
+        """The objective G_KL at the multiplier of the batch before."""
         from antidote_learn.nn.variants import LaggedLambda
 
         budget = _budget(self.delta, self.noise_rate)
@@ -85,12 +85,12 @@ class Budgeted:
 
     @property
     def budget(self) -> float:
-        """The radius of the ball."""
+        """The budget: the radius of the divergence ball."""
         return _budget(self.delta, self.noise_rate, self.divergence)
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """The rest, as the variants take it."""
+        """The keywords of the variants, beside the budget."""
         return {"kappa": self.kappa, "divergence": self.divergence, "base_loss": self.base_loss}
 
 
@@ -99,7 +99,7 @@ class AntidoteGradient(Budgeted):
     """ANTIDOTE with a multiplier that ascends while the network descends, instead of an exact solution."""
 
     def objective(self, samples: int) -> Objective:
-        """G_f at multipliers that are learned."""
+        """The objective G_f at multipliers that are learned."""
         from antidote_learn.nn.variants import GradientLambda
 
         return GradientLambda(self.budget, **self.keywords)
@@ -116,7 +116,7 @@ class AntidoteLearnedBudget:
     start: float = 0.2
 
     def objective(self, samples: int) -> Objective:
-        """The relaxation at a budget that is learned."""
+        """The objective that relaxes each batch at a budget that is learned."""
         from antidote_learn.nn.variants import LearnedBudget
 
         return LearnedBudget(
@@ -131,7 +131,7 @@ class AntidoteMix(Budgeted):
     share: float = 0.5
 
     def objective(self, samples: int) -> Objective:
-        """The convex combination."""
+        """The convex combination of ANTIDOTE and the plain mean."""
         from antidote_learn.nn.variants import Interpolated
 
         return Interpolated(self.share, self.budget, **self.keywords)
@@ -142,14 +142,14 @@ class AntidoteDro(Budgeted):
     """The opposite sign, distributionally robust optimisation: the largest losses weigh most."""
 
     def objective(self, samples: int) -> Objective:
-        """The largest mean in the ball."""
+        """The largest mean loss in the divergence ball."""
         from antidote_learn.nn.variants import MaxSide
 
         return MaxSide(self.budget, **self.keywords)
 
 
 def _budget(delta: float | None, rate: Rate | None, divergence: str = "kl") -> float:
-    """The budget itself, or that of the rate."""
+    """The budget ``delta``, or the budget of the noise rate."""
     if delta is not None:
         return delta
     number = rate_number(rate)

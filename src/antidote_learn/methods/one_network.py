@@ -8,15 +8,15 @@ from torch.optim import Optimizer
 from antidote_learn._types import Batch, Relaxed, Visit
 from antidote_learn.methods.base import Context, Objective, StepStats
 
-MULTIPLIER_LR = 1e-3  # of what an objective itself learns: the learning rate of the multipliers in the authors' code
+MULTIPLIER_LR = 1e-3  # the learning rate of an objective's own parameters: that of the multipliers in the authors' code
 
 
 class OneNetwork:
-    """Trains one network on one objective, and beside it what the objective itself learns.
+    """Trains one network on one objective, together with the parameters of the objective itself.
 
     Args:
-        objective: What the network is trained on.
-        sample_weight: (N,) the weight of every training sample, 1 on average: the reference measure; None for equal.
+        objective: The objective of the network.
+        sample_weight: (N,) weights of the training samples, 1 on average: the reference measure; None for equal ones.
     """
 
     def __init__(self, objective: Objective, sample_weight: Tensor | None = None) -> None:
@@ -24,7 +24,7 @@ class OneNetwork:
         self.optimizers: list[Optimizer] = []
 
     def build(self, ctx: Context) -> None:
-        """Makes the network, and takes what is remembered to its device."""
+        """Asks for the network, and moves the state of the objective to the device."""
         self.net = ctx.network()
         self.optimizers = [ctx.optimizer(self.net)]
         self.objective.to(ctx.device)
@@ -34,7 +34,7 @@ class OneNetwork:
         ctx.keep("method", self.objective)
 
     def step(self, batch: Batch, ctx: Context) -> StepStats:
-        """The global batch's objective; its gradient is right after averaging over processes, however it is split."""
+        """Trains on the global batch; the gradient, averaged over processes, does not depend on the batch's split."""
         logits = self.net(batch.inputs)
         weight = None if self.sample_weight is None else self.sample_weight[batch.index].to(logits.device)
         visit = Visit(batch.index, weight, ctx.progress, ctx.processes / batch.total)
@@ -43,5 +43,5 @@ class OneNetwork:
         return StepStats(loss.detach(), self.objective.figures())
 
     def relax_all(self, losses: Tensor, labels: Tensor) -> Relaxed | None:
-        """What the objective makes of all training samples together."""
+        """The objective's relaxation of all training samples together; None where none is reweighted."""
         return self.objective.relax_all(losses, labels, self.sample_weight)

@@ -1,4 +1,4 @@
-"""The parameters of a method: the fields of a dataclass, and how each is read from text."""
+"""The parameters of a method: the fields of a dataclass, each with a function that reads it from text."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ Recipe = Callable[..., Any]
 """A dataclass whose objects are methods, or have a function ``objective(samples)``."""
 
 Rate = float | Literal["auto", "injected"]
-"""A share of wrong labels: a number, or a word for one that the trainer puts in its place (estimated, or injected)."""
+"""A share of wrong labels: a number, or a word that the trainer replaces by the estimated or the injected rate."""
 
-REQUIRED = ("build", "step")
-TRUTH = {"true": True, "false": False}
+REQUIRED = ("build", "step")  # the functions that every method has
+TRUTH = {"true": True, "false": False}  # the truth values by their text
 
 
 def parameters_of(recipe: Recipe) -> dict[str, Callable[[str], Any]]:
-    """For each field a function from text to value, whose ValueError says what is accepted."""
+    """A function from text to value for each field; its ValueError names the accepted values."""
     hints = get_type_hints(recipe)
     return {part.name: _reader(hints[part.name]) for part in fields(recipe) if part.init}  # type: ignore[arg-type]
 
 
 def rate_number(rate: Rate | None) -> float | None:
-    """A rate that the trainer has put in place."""
+    """The rate as a number; ValueError for a word that the trainer has not replaced."""
     if isinstance(rate, str):
         raise ValueError(f"noise_rate must be a number in [0, 1) here, got {rate!r}: the trainer puts it in place")
     return rate
 
 
 def about(recipe: Recipe) -> str:
-    """The first line of its docstring, without the full stop."""
+    """The first line of a recipe's docstring, without the full stop."""
     return (recipe.__doc__ or "").strip().split("\n")[0].removesuffix(".")
 
 
 def check_recipe(name: str, recipe: Any) -> None:
-    """ValueError where it is no dataclass, or neither a method nor one with an objective."""
+    """Raises ValueError for a recipe that is no dataclass, or makes neither a method nor an objective."""
     if not isinstance(recipe, type) or not is_dataclass(recipe):
         raise ValueError(f"method {name!r} must be a dataclass, its fields are the parameters; received {recipe!r}")
     lacking = [part for part in REQUIRED if not hasattr(recipe, part)]
@@ -66,7 +66,7 @@ def _reader(hint: Any) -> Callable[[str], Any]:
 
 
 def _hint_parts(hint: Any) -> tuple[dict[str, Any], set[Any]]:
-    """(words with their values, further types) of an annotation."""
+    """The words of an annotation with their values, and its further types."""
     if hint is bool:
         return TRUTH, set()
     if get_origin(hint) is Literal:

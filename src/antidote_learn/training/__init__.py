@@ -1,1 +1,1 @@
-"""Runs: the loop, evaluation, checkpoints, and the distributed engine."""
+"""Runs: the training loop, evaluation, checkpoints, and the distributed engine."""

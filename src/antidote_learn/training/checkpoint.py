@@ -1,4 +1,4 @@
-"""Files of a run that survive anything: written beside their name, synced, and renamed; never pickle."""
+"""Files of a run: each is written under a temporary name, synced and renamed, so that it is whole; none is a pickle."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-FORMAT = 1  # of every file here
-PART = ".part"  # how names of files end that are not whole yet
-LOCK = ".lock"
-SEAL = "digest"  # the key of a file's digest of itself: it tells damage; whoever forges a file can forge it, too
+FORMAT = 1  # the number of the format that all files here share
+PART = ".part"  # the suffix of files that are not whole yet
+LOCK = ".lock"  # the name of the file that a process locks while it works in a folder
+SEAL = "digest"  # the key of a file's own digest, which shows damage but no forgery
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside ``path`` that takes its place when the block ends well, and vanishes when it does not."""
+    """Yields a temporary name; its file replaces ``path`` if the block succeeds, and is removed if the block fails."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}{PART}")
     try:
         yield temporary
@@ -42,37 +42,37 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def remove_parts(folder: Path) -> None:
-    """Removes what `replacing` leaves behind where its process is killed."""
+    """Removes the temporary files of `replacing` that a killed process left behind."""
     for path in folder.rglob(f".*{PART}"):
         path.unlink(missing_ok=True)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """A file, whole or not at all."""
+    """Writes a file, whole or not at all."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
 def write_json(path: Path, value: Any) -> None:
-    """A JSON file, whole or not at all."""
+    """Writes a JSON file, whole or not at all."""
     write_bytes(path, (json.dumps(value, indent=2) + "\n").encode())
 
 
 def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
-    """A JSON object with a digest of itself."""
-    plain = json.loads(json.dumps(value))  # as it will be read: keys are strings
+    """Writes a JSON object with a digest of itself."""
+    plain = json.loads(json.dumps(value))  # the value as it will be read, with strings for keys
     write_json(path, {**plain, SEAL: _digest_of(plain)})
 
 
 def read_json(path: Path, holding: Mapping[str, type | tuple[type, ...]] | None = None) -> dict[str, Any]:
-    """A JSON object that `write_json` or `write_sealed` wrote, without its digest.
+    """Reads a JSON object that `write_json` or `write_sealed` wrote, without its digest.
 
     Args:
-        path: A file. Those of older versions have no digest.
-        holding: What it must hold, and of which type.
+        path: The file; files of older versions have no digest.
+        holding: The keys that the object must hold, with the types of their values.
 
     Raises:
-        ValueError: It is damaged.
+        ValueError: The file is damaged.
     """
     with damage_told(path):
         _check_regular(path)
@@ -87,7 +87,7 @@ def read_json(path: Path, holding: Mapping[str, type | tuple[type, ...]] | None 
 
 
 def check_held(path: Path, value: Mapping[Any, Any], holding: Mapping[Any, type | tuple[type, ...]]) -> None:
-    """ValueError where what a file holds is of another type, or missing."""
+    """Raises ValueError where an entry of a file is missing, or of another type."""
     with damage_told(path):
         for key, kind in holding.items():
             if not isinstance(value.get(key), kind):
@@ -97,12 +97,12 @@ def check_held(path: Path, value: Mapping[Any, Any], holding: Mapping[Any, type 
 def _parse(content: bytes) -> Any:
     try:
         return json.loads(content.decode())
-    except (ValueError, RecursionError) as error:  # the second where lists are nested without end
+    except (ValueError, RecursionError) as error:  # lists that are nested too deep give a RecursionError
         raise ValueError(f"it is not JSON ({error})") from error
 
 
 def _check_regular(path: Path) -> None:
-    """A pipe in a file's place would be waited for without end."""
+    """Raises ValueError for a pipe or a folder in a file's place; reading a pipe would wait without end."""
     if path.exists() and not path.is_file():
         raise ValueError("it is no regular file")
 
@@ -113,7 +113,7 @@ def _digest_of(value: Any) -> str:
 
 @contextlib.contextmanager
 def damage_told(path: Path) -> Iterator[None]:
-    """A file of ours that does not hold what we write is damaged, whatever fails in reading it: ValueError."""
+    """Turns every error in reading a file of ours into `Damaged`, but for a missing file and a lack of memory."""
     try:
         yield
     except (FileNotFoundError, MemoryError):
@@ -130,8 +130,8 @@ class Damaged(ValueError):
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], state: Any) -> None:
-    """Tensors with a JSON value beside them, and a digest of both, in one safetensors file."""
-    whole = torch.contiguous_format  # a copy each: safetensors refuses tensors that share memory, as tied weights do
+    """Writes tensors, a JSON value and a digest of both to one safetensors file."""
+    whole = torch.contiguous_format  # for copies: safetensors refuses tensors that share memory, as tied weights do
     plain = {name: tensor.detach().cpu().clone(memory_format=whole) for name, tensor in tensors.items()}
     content = save(plain, metadata={"format": str(FORMAT), "state": json.dumps(state)})
     end = 8 + int.from_bytes(content[:8], "little")
@@ -144,13 +144,13 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], state: Any) -> None
 
 
 def _in_order(header: Any) -> bytes:
-    """The header of a safetensors file, sorted: its order would differ from one process to the next."""
+    """The header of a safetensors file in sorted order, so that every process writes the same bytes."""
     text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
-    return text + b" " * (-len(text) % 8)  # numbers stay aligned
+    return text + b" " * (-len(text) % 8)  # spaces keep the numbers aligned
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
-    """What `write_tensors` wrote; ValueError where the file is damaged or of another format."""
+    """Reads the tensors and the value of `write_tensors`; ValueError where the file is damaged or of another format."""
     with damage_told(path):
         _check_regular(path)
         _check_seal(path)
@@ -164,7 +164,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
 
 
 def _check_seal(path: Path) -> None:
-    """The digest of a safetensors file; one of before there were digests has none."""
+    """Raises ValueError where a safetensors file does not fit its digest; files of older versions have no digest."""
     with open(path, "rb") as file:
         size = int.from_bytes(file.read(8), "little")
         if size > path.stat().st_size:
@@ -181,13 +181,13 @@ def _check_seal(path: Path) -> None:
 
 
 def write_rows(path: Path, table: pd.DataFrame) -> None:
-    """A table as Parquet, whole or not at all."""
+    """Writes a table as Parquet, whole or not at all."""
     with replacing(path) as temporary:
         table.to_parquet(temporary, index=False, write_page_checksum=True)
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """A table that we wrote as Parquet, with these columns among others; ValueError where it is damaged."""
+    """Reads a Parquet table of `write_rows`; ValueError where the file is damaged or lacks one of the columns."""
     with damage_told(path):
         _check_regular(path)
         table = pd.read_parquet(path, page_checksum_verification=True)
@@ -197,13 +197,13 @@ def read_rows(path: Path, columns: Sequence[str]) -> pd.DataFrame:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file."""
+    """The SHA-256 digest of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def optimizer_tensors(optimizer: Optimizer, prefix: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """An optimiser's state as tensors, and its numbers by parameter."""
+    """The state of an optimiser: its tensors, and its numbers by parameter."""
     tensors, numbers = {}, {}
     for number, entry in optimizer.state_dict()["state"].items():
         for name, value in entry.items():
@@ -217,7 +217,7 @@ def optimizer_tensors(optimizer: Optimizer, prefix: str) -> tuple[dict[str, Tens
 def restore_optimizer(
     optimizer: Optimizer, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any], prefix: str
 ) -> None:
-    """Puts `optimizer_tensors` back."""
+    """Puts the result of `optimizer_tensors` back."""
     state: dict[int, dict[str, Any]] = {}
     found = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
     for key, value in {**found, **numbers}.items():
@@ -228,7 +228,7 @@ def restore_optimizer(
 
 
 def restore_network(net: nn.Module, tensors: Mapping[str, Tensor], prefix: str, source: Path) -> None:
-    """Loads a network's weights; ValueError where they do not fit."""
+    """Loads the weights of a network; ValueError where they do not fit."""
     own = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
     try:
         net.load_state_dict(own)
@@ -243,7 +243,7 @@ class FolderInUse(ValueError):
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """An OS lock on the folder, which a killed process does not leave behind."""
+    """Holds an OS lock on the folder, which ends with the process, even a killed one."""
     with open(folder / LOCK, "a", opener=_open_own) as file:
         try:
             _lock(file)
@@ -253,7 +253,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def _open_own(path: str, flags: int) -> int:
-    """Opens a file where it stands: a link is not followed, a pipe is not waited for."""
+    """Opens a file without following a link or waiting for a pipe."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
 
 

@@ -1,4 +1,4 @@
-"""What the trainer lends to a method, and saves for it: networks, optimisers, buffers (`methods.base.Context`)."""
+"""The context that the trainer lends to a method, and saves: networks, optimisers, buffers (`methods.base.Context`)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class TrainingContext:
     Args:
         engine: Devices and processes.
         data: The training set.
-        settings: How networks are trained.
+        settings: The settings of the training.
         network: The network to build.
-        workers: Threads that decode image files.
-        number: Of the training: another one has other weights.
-        epochs: Over all stages.
+        workers: The number of threads that decode image files.
+        number: The number of the training in its run; another number gives other weights.
+        epochs: The number of epochs over all stages.
     """
 
     def __init__(
@@ -62,22 +62,22 @@ class TrainingContext:
         self._seed, self._generator, self._looks = 0, torch.Generator(), 0
         self.set_seed(0)
 
-    # --- what a method asks for in `build` -------------------------------------------------------------------------
+    # --- functions that a method calls in `build` --------------------------------------------------------------------
 
     def network(self, role: str = "net") -> nn.Module:
-        """A new network; its weights depend on the seed, the training and how many there are already."""
+        """Adds a network, whose weights follow from the seed, the training and the number of earlier networks."""
         seed = np.random.default_rng([self._settings.seed, self._number, len(self.networks), 3]).integers(2**62)
         net = self._engine.setup_network(self._build(int(seed)))
         return self._add_network(role, net)
 
     def copy_network(self, net: nn.Module, role: str) -> nn.Module:
-        """A copy that no optimiser trains."""
+        """Adds a copy of a network, which no optimiser trains."""
         copy = self._build(0).to(self.device).requires_grad_(False)
         copy.load_state_dict(plain_network(net).state_dict())
         return self._add_network(role, copy)
 
     def optimizer(self, of: nn.Module | Sequence[nn.Parameter], *, lr: float | None = None) -> Optimizer:
-        """The run's optimiser, which the schedule moves; or AdamW at a rate of its own."""
+        """Adds an optimiser: the run's, on the run's schedule, or AdamW at a constant rate."""
         parameters = list(of.parameters()) if isinstance(of, nn.Module) else list(of)
         own = AdamW(parameters, lr=lr) if lr is not None else _run_optimizer(parameters, self._settings, self.device)
         optimizer = self._engine.setup_optimizer(own)
@@ -88,24 +88,24 @@ class TrainingContext:
         return optimizer
 
     def buffer(self, name: str, tensor: Tensor) -> Tensor:
-        """A tensor that is saved."""
+        """Adds a tensor that is saved."""
         kept = _Kept(tensor.to(self.device))
         self.keep(name, kept)
         return kept.tensor
 
     def keep(self, name: str, thing: Stateful) -> None:
-        """Something with a state that is saved."""
+        """Adds an object whose state is saved."""
         if name in self.things or name in self.networks:
             raise ValueError(f"there is a {name!r} already: choose another name")
         self.things[name] = thing
 
     def predict_with(self, *nets: nn.Module, combine: Literal["logits", "probabilities"] = "probabilities") -> None:
-        """Which networks are the model."""
+        """Declares the networks that are the model."""
         plain = [plain_network(net) for net in nets]
         self._model = plain[0] if len(plain) == 1 else Ensemble(plain, combine=combine)
 
     def renew(self, net: nn.Module) -> None:
-        """New weights, which depend on the seed, the network's role and the epoch."""
+        """Gives a network new weights, which follow from the seed, the network's place and the epoch."""
         place = list(self.networks.values()).index(net)
         words = [self._settings.seed, self._number, place, self.epoch, 4]
         fresh = self._build(int(np.random.default_rng(words).integers(2**62)))
@@ -115,15 +115,15 @@ class TrainingContext:
             for parameter in [p for p in optimizer.state if id(p) in own]:
                 del optimizer.state[parameter]
 
-    # --- what it uses in a step -------------------------------------------------------------------------------------
+    # --- functions that a method calls in a step ---------------------------------------------------------------------
 
     @property
     def generator(self) -> torch.Generator:
-        """Seeded for the step."""
+        """The generator of the present step."""
         return self._generator
 
     def update(self, loss: Tensor, *optimizers: Optimizer) -> None:
-        """One step of each optimiser; gradients of what is no network are averaged over processes here."""
+        """Takes one step of each optimiser; gradients of parameters outside networks are averaged over processes."""
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
         self._engine.backward(loss)
@@ -136,17 +136,17 @@ class TrainingContext:
             optimizer.step()
 
     def mean(self, losses: Tensor, batch: Batch) -> Tensor:
-        """The mean over the whole batch, this process's share of it."""
+        """The share of this process in the mean over the whole batch."""
         return losses.sum() * (self.processes / max(batch.total, 1))
 
     def gather(self, rows: Tensor, batch: Batch) -> Tensor:
-        """The rows of the whole batch."""
+        """The rows of the whole batch, in order, without gradients."""
         whole = np.arange(batch.total)
         parts = [rank_slice(whole, rank, self.processes) for rank in range(self.processes)]
         return self._engine.gather(rows.detach(), [part.stop - part.start for part in parts])
 
     def score(self, net: nn.Module, *, view: str = "plain") -> Scores:
-        """The whole training set; the network trains on afterwards as it did before."""
+        """Scores the whole training set, and leaves the network in the mode that it was in."""
         if view not in VIEWS:
             raise ValueError(f"a view is one of {', '.join(VIEWS)}; received {view!r}")
         self._looks += 1
@@ -158,38 +158,38 @@ class TrainingContext:
         finally:
             net.train(was_training)
 
-    # --- what the loop does with it -----------------------------------------------------------------------------------
+    # --- functions that the loop calls -------------------------------------------------------------------------------
 
     @property
     def model(self) -> nn.Module:
-        """What predicts."""
+        """The network that predicts: the one that the method declared, or the first one."""
         return plain_network(next(iter(self.networks.values()))) if self._model is None else self._model
 
     def set_seed(self, seed: int) -> None:
-        """What is drawn from now on is a function of this number."""
+        """Seeds everything that is drawn from now on."""
         self._seed, self._looks = seed, 0
         self._generator.manual_seed(seed)
 
     def set_rate(self, rate: float) -> None:
-        """The learning rate of the networks; what has a rate of its own keeps it."""
+        """Sets the learning rate of the optimisers on the schedule; other optimisers keep their own rate."""
         for optimizer in self._scheduled:
             for group in optimizer.param_groups:
                 group["lr"] = rate
 
     def start_epoch(self, epoch: int) -> None:
-        """Networks are in training mode, but for copies."""
+        """Begins an epoch: networks are in training mode, copies in evaluation mode."""
         self.epoch = epoch
         trained = {id(net) for net in self._scheduled.values()}
         for net in self.networks.values():
             net.train(id(net) in trained)
 
     def align(self) -> None:
-        """Every process has the first one's running means."""
+        """Gives every process the running means of the first one."""
         for net in self.networks.values():
             self._engine.align(plain_network(net))
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """(tensors, numbers of the optimisers) for a checkpoint."""
+        """The tensors, and the numbers of the optimisers, for a checkpoint."""
         tensors, numbers = dict[str, Tensor](), dict[str, Any]()
         for name, thing in self.things.items():
             tensors |= {f"{name}.{key}": value for key, value in thing.state_dict().items()}
@@ -201,7 +201,7 @@ class TrainingContext:
         return tensors, numbers
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any], source: Path) -> None:
-        """Puts `state` back."""
+        """Puts the result of `state` back."""
         for role, net in self.networks.items():
             restore_network(plain_network(net), tensors, f"{role}.net.", source)
         for name, optimizer in self.optimizers.items():
@@ -223,7 +223,7 @@ class TrainingContext:
 
 
 class _Kept:
-    """A tensor with the functions of a state."""
+    """A tensor with `state_dict` and `load_state_dict`."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -236,7 +236,7 @@ class _Kept:
 
 
 def tensors_under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Those whose names begin so, without it."""
+    """The tensors whose names begin with the prefix, by their names without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 

@@ -1,4 +1,4 @@
-"""The distributed engine: devices, processes, precision. No other file knows which one it is."""
+"""The distributed engine for devices, processes and precision: the only file that knows Lightning Fabric."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from torch.optim import Optimizer
 from antidote_learn.training.interrupts import Interrupted, hear, is_interrupted, make_flag
 from antidote_learn.training.resolve import PRECISIONS
 
-logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # what it announces is no news to the user
+logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # Fabric's announcements are no news to the user
 
 
 class RunFailed(RuntimeError):
-    """Training cannot go on; the message says why."""
+    """Training cannot go on, for the reason in the message."""
 
 
 class Engine:
     """One process's view of the run.
 
     Args:
-        devices: Processes on this machine, one for each device.
-        nodes: Machines.
-        precision: "32", "bf16" or "16" (mixed).
+        devices: The number of processes on this machine, one for each device.
+        nodes: The number of machines.
+        precision: The precision of numbers: "32", or mixed "bf16" or "16".
         accelerator: The kind of device, "cpu", "cuda" or "mps"; "auto" takes the best there is.
     """
 
@@ -43,13 +43,13 @@ class Engine:
             self.fabric = Fabric(strategy="ddp_spawn", **given)
 
     def launch(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """work(engine, *arguments) in every process; what the first one returns."""
+        """Calls work(engine, *arguments) in every process, and returns the result of the first one."""
         try:
             result, stopped = self.fabric.launch(partial(_call, work, arguments, make_flag()))
         except (ProcessExitedException, ProcessRaisedException) as error:
-            if is_interrupted():  # before it could listen
+            if is_interrupted():  # Ctrl-C came before a process could listen
                 raise Interrupted from error
-            reason = str(error).strip().splitlines()[-1]  # of a traceback, or the only line
+            reason = str(error).strip().splitlines()[-1]  # the last line of a traceback, or the only line
             raise RunFailed(reason.removeprefix(f"{__name__}.RunFailed: ")) from error
         if stopped:
             raise Interrupted
@@ -57,7 +57,7 @@ class Engine:
 
     @property
     def is_first(self) -> bool:
-        """Before the launch: whether this process is the first one, or the only one there is yet."""
+        """Whether this process, before the launch, is the first one or the only one."""
         return not self._is_cluster_started or self.rank == 0
 
     @property
@@ -68,31 +68,31 @@ class Engine:
 
     @property
     def processes(self) -> int:
-        """How many there are."""
+        """The number of processes."""
         return int(self.fabric.world_size)
 
     @property
     def rank(self) -> int:
-        """This one's number."""
+        """The number of this process, from 0."""
         return int(self.fabric.global_rank)
 
     @property
     def device(self) -> torch.device:
-        """Where this process computes."""
+        """The device of this process."""
         return self.fabric.device
 
     def setup_network(self, net: nn.Module) -> nn.Module:
-        """A network on the device and, in a group, in step with the other processes."""
+        """Moves a network to the device and, in a group, keeps it in step with the other processes."""
         return self.fabric.setup_module(net, move_to_device=True)
 
     def setup_optimizer(self, optimizer: Optimizer) -> Optimizer:
-        """An optimiser whose steps suit the precision."""
-        prepared: Any = self.fabric.setup_optimizers(optimizer)  # of one optimiser: one
+        """Wraps an optimiser, so that its steps suit the precision."""
+        prepared: Any = self.fabric.setup_optimizers(optimizer)  # one optimiser gives one back
         own: Optimizer = prepared
         return own
 
     def backward(self, loss: Tensor) -> None:
-        """Gradients, averaged over processes."""
+        """Computes gradients, averaged over processes."""
         self.fabric.backward(loss)
 
     def average_gradients(self, optimizer: Optimizer) -> None:
@@ -106,11 +106,11 @@ class Engine:
                     parameter.grad /= self.processes
 
     def clip(self, net: nn.Module, optimizer: Optimizer, norm: float) -> None:
-        """Scales the gradient down to a norm."""
+        """Scales a network's gradient down to the norm, where it is larger."""
         self.fabric.clip_gradients(net, optimizer, max_norm=norm, error_if_nonfinite=False)
 
     def seed(self, number: int) -> None:
-        """Sets what layers such as dropout draw from; every process gets another state."""
+        """Seeds the random numbers of layers such as dropout, with another seed in every process."""
         torch.default_generator.manual_seed(number + self.rank)
         if self.device.type == "cuda":
             torch.cuda.manual_seed(number + self.rank)
@@ -124,23 +124,23 @@ class Engine:
         return int(largest.item())
 
     def total(self, numbers: Tensor) -> Tensor:
-        """The sum over processes."""
+        """The sum of each number over processes."""
         if self.processes > 1:
             dist.all_reduce(numbers)
         return numbers
 
     def align(self, net: nn.Module) -> None:
-        """Gives every process the first one's buffers (running means), which each has of its own samples."""
+        """Gives every process the first one's buffers: running means, which each process takes over its own samples."""
         if self.processes > 1:
             for buffer in net.buffers():
                 dist.broadcast(buffer, 0)
 
     def collect(self, rows: Tensor, sizes: list[int]) -> Tensor:
-        """The rows of all processes, which have these sizes, in order, on the host."""
+        """The rows of all processes in order, on the host; ``sizes`` are the numbers of rows of each process."""
         return self.gather(rows, sizes).cpu()
 
     def gather(self, rows: Tensor, sizes: list[int]) -> Tensor:
-        """The rows of all processes, which have these sizes, in order, on the device."""
+        """The rows of all processes in order, on the device; ``sizes`` are the numbers of rows of each process."""
         if self.processes == 1:
             return rows
         padded = rows.new_zeros(max(sizes), *rows.shape[1:])
@@ -155,14 +155,14 @@ class Engine:
 
 
 def plain_network(net: nn.Module) -> nn.Module:
-    """The user's own network inside what `Engine.setup` gave."""
+    """The network itself, without the wrapper of `Engine.setup_network`."""
     from lightning_fabric.wrappers import _FabricModule
 
     return net.module if isinstance(net, _FabricModule) else net
 
 
 def _call(work: Callable[..., Any], arguments: tuple[Any, ...], flag: Any, fabric: Fabric) -> tuple[Any, bool]:
-    """(what the work returns, whether the user stopped it): an exception would not come through whole."""
+    """Returns (result of the work, whether the user stopped it), as an exception would not leave the process whole."""
     hear(flag)
     engine = Engine.__new__(Engine)
     engine.fabric = fabric

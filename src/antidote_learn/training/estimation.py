@@ -1,4 +1,4 @@
-"""The noise rate of a data set, when nobody knows it: two halves, each judged by a network trained on the other."""
+"""The estimate of an unknown noise rate: two halves of the data, each judged by a network trained on the other."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from antidote_learn.training.checkpoint import read_json, write_sealed
 from antidote_learn.training.evaluate import predict_logits
 from antidote_learn.training.loop import Progress, Trainer, Training
 
-WARM_UP = 6  # epochs
-MOST_SAMPLES = 20_000
+WARM_UP = 6  # the epochs of a training on one half
+MOST_SAMPLES = 20_000  # the most samples that an estimate uses
 
 
 def estimate_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
-    """The estimate with its interval (design of `estimate_noise_rate`); continued where it was interrupted.
+    """Estimates the noise rate and its interval (see `estimate_noise_rate`), and continues an interrupted estimate.
 
-    Plain cross-entropy at the initial learning rate, `WARM_UP` epochs on each half, at most `MOST_SAMPLES` samples.
+    Each half of at most `MOST_SAMPLES` samples is trained on for `WARM_UP` epochs, with plain cross-entropy at the
+    initial learning rate.
     """
     result = folder / "noise_rate.json"
     if result.exists():
@@ -45,7 +46,7 @@ def estimate_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
 
 
 def _estimate_from_halves(trainer: Trainer, files: list[Path]) -> dict[str, Any]:
-    """Each half is judged by a network that is trained on the other one."""
+    """The record of an estimate from two halves, each judged by a network that is trained on the other."""
     count = min(trainer.samples, MOST_SAMPLES)
     index = np.random.default_rng([trainer.settings.seed, 4]).permutation(trainer.samples)[:count]
     first, second = index[: count // 2], index[count // 2 :]
@@ -69,17 +70,17 @@ def _estimate_from_halves(trainer: Trainer, files: list[Path]) -> dict[str, Any]
 
 
 def _unknown_rate(classes: int, doubt: str) -> dict[str, Any]:
-    """The record where the rows are too few to tell."""
+    """The record for data with too few rows for an estimate."""
     unknown = dict.fromkeys(("agreement", "instability", "steady"))
     interval = {"rate": 0.0, "low": 0.0, "high": 1.0 - 1.0 / classes}
     return {**interval, "per_class": [None] * classes, **unknown, "samples": 0, "warnings": [doubt], "seconds": 0.0}
 
 
 def _judge_half(trainer: Trainer, number: int, own: Any, other: Any, checkpoint: Path) -> tuple[Any, float]:
-    """What a network that is trained on its own half says of the other one, and the seconds it took.
+    """Trains a network on its own half, and returns its judgement of the other half, with the seconds of the training.
 
-    That is: the class of the largest mean probability over epochs (M,), that probability (M,), and the likeliest class
-    after each late epoch (L, M).
+    The judgement is the class of the largest mean probability over epochs (M,), that probability (M,), and the
+    likeliest class after each late epoch (L, M).
     """
     method, mean = OneNetwork(MeanLoss(cross_entropy)), MeanBeliefs(trainer.data.labels[other], trainer.classes)
 
@@ -99,10 +100,10 @@ def _judge_half(trainer: Trainer, number: int, own: Any, other: Any, checkpoint:
 def add_judgement(
     trainer: Trainer, index: NDArray[np.int64], mean: MeanBeliefs, progress: Progress
 ) -> NDArray[np.int64]:
-    """Adds what the model says of the rows at ``index`` to their mean, which the checkpoint keeps in `Progress.extra`.
+    """Adds the model's predictions for the rows at ``index`` to their mean, which `Progress.extra` keeps.
 
     Returns:
-        (M,) the likeliest class of each row now.
+        (M,) the present likeliest class of each row.
     """
     restore_mean(mean, progress)
     data, likeliest = trainer.data, np.empty(len(index), dtype=np.int64)
@@ -116,7 +117,7 @@ def add_judgement(
 
 
 def restore_mean(mean: MeanBeliefs, progress: Progress) -> None:
-    """The mean as the checkpoint has it, where it has one."""
+    """Restores the mean from `Progress.extra`, if a mean is there."""
     stored = {key: progress.extra[f"mean.{key}"].numpy() for key in mean.state() if f"mean.{key}" in progress.extra}
     if stored:
         mean.restore(stored)

@@ -1,4 +1,4 @@
-"""What a network says of samples, read a batch at a time and split over processes."""
+"""The outputs of a network for samples, which are read batch by batch and split over processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from antidote_learn.methods.base import Scores
 from antidote_learn.models import features_and_head
 from antidote_learn.training.engine import Engine
 
-BATCH = 512  # rows that are predicted at once
+BATCH = 512  # the number of rows that are predicted at once
 
 
 def outputs(
@@ -32,9 +32,9 @@ def outputs(
     workers: int = 0,
     seed: int | None = None,
 ) -> Tensor:
-    """(N, ...) what ``predict`` gives for all rows, or those at ``index``, in order, on the host.
+    """The outputs (N, ...) of ``predict`` for all rows, or for those at ``index``, in order, on the host.
 
-    With a ``seed`` images are augmented as in training, in the same way however many processes there are.
+    With a ``seed`` images are augmented as in training, in the same way for any number of processes.
     """
     wanted = np.arange(len(rows)) if index is None else index
     parts = [rank_slice(wanted, rank, engine.processes) for rank in range(engine.processes)]
@@ -59,21 +59,21 @@ def predict_logits(
     index: NDArray[np.int64] | None = None,
     workers: int = 0,
 ) -> Tensor:
-    """(N, K) a network's logits of the training samples, or of those at ``index``, in evaluation mode."""
+    """The logits (N, K) of a network in evaluation mode, for all training samples or for those at ``index``."""
     return outputs(net.eval(), data.rows, data.preparation, engine, index=index, workers=workers)
 
 
 def score_samples(
     net: nn.Module, data: Prepared, engine: Engine, *, workers: int = 0, seed: int | None = None
 ) -> Scores:
-    """Losses, probabilities and features of the whole training set, in evaluation mode.
+    """The losses, probabilities and features of the whole training set, from a network in evaluation mode.
 
     Args:
-        net: A network, or several as an `Ensemble`; features of one that is not built in are its logits.
-        data: With the training set.
-        engine: Where to compute.
-        workers: Threads that decode image files.
-        seed: Of the augmentation; None for none.
+        net: The network, or an `Ensemble`; a network that is not built in gives its logits as features.
+        data: The data with the training set.
+        engine: The engine that computes.
+        workers: The number of threads that decode image files.
+        seed: The seed of the augmentation; None for no augmentation.
     """
     labels = torch.from_numpy(data.labels)
     features, head = features_and_head(net.eval())
@@ -85,15 +85,15 @@ def score_samples(
 
 
 def hits(logits: Tensor, labels: Tensor, *, top: int) -> float:
-    """The percentage of rows whose label is among the ``top`` largest logits; ties and NaN count against it.
+    """The percentage of rows whose label is among the ``top`` largest logits; ties and NaN rank before the label.
 
     Args:
-        logits: (N, K).
-        labels: (N,).
-        top: 1 for accuracy.
+        logits: (N, K) logits.
+        labels: (N,) labels.
+        top: The number of largest logits that count; 1 for accuracy.
     """
     if not len(labels):
         return 0.0
     own = logits.gather(1, labels[:, None])
-    ahead = (~(logits < own)).sum(dim=1)  # itself included
+    ahead = (~(logits < own)).sum(dim=1)  # the label itself is counted
     return 100.0 * float((ahead <= top).double().mean())

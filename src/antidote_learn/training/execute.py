@@ -1,4 +1,4 @@
-"""Third step of a run or an audit: its work, in its folder, which is locked as long."""
+"""Third step of a run or an audit: the work is done in a folder, which is locked meanwhile."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ def execute(
     resume: bool,
     rooms: tuple[str, ...],
 ) -> Result:
-    """Gives what the work returns, or what is there already of work that is finished.
+    """Does the work and returns its result, or rereads the result of finished work.
 
     Args:
-        job: What to do; it has a ``folder``, a ``spec`` and a ``reporter``.
-        engine: The processes that do it.
-        work: Called with the engine and the job in every process.
-        reread: Called with the job where its folder holds it finished.
-        resume: Whether the user wants what is in the folder to go on.
-        rooms: The folders inside it that are written to.
+        job: The job, with a ``folder``, a ``spec`` and a ``reporter``.
+        engine: The processes that do the work.
+        work: The function that every process calls with the engine and the job.
+        reread: The function that gives the result of a finished job.
+        resume: Whether to continue the job that the folder holds.
+        rooms: The names of the folders inside the job's folder that are written to.
 
     Raises:
         ValueError: The folder holds something else.
-        Interrupted: Ctrl-C; the folder can be continued.
+        Interrupted: The user pressed Ctrl-C; the job can be continued.
         RunFailed: Training broke down.
     """
-    if not engine.is_first:  # started by a cluster: the first process looks after the folder
-        is_done = resume and (job.folder / "done").exists()  # the first process does not launch then, either
+    if not engine.is_first:  # a cluster started this process: the first one looks after the folder
+        is_done = resume and (job.folder / "done").exists()  # the first process launches no finished job, either
         result: Result = reread(job) if is_done else engine.launch(work, job)
         return result
     with claim_folder(job.folder, job.spec), gently():

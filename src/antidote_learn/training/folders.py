@@ -15,9 +15,9 @@ from antidote_learn.training.specs import SPEC, differences, environment, read_s
 
 @contextlib.contextmanager
 def claim_folder(folder: Path, spec: Any) -> Iterator[None]:
-    """The folder, made with those above it and locked; a foreign one is refused untouched.
+    """Makes the folder with its parents, and locks it; a folder with other content is refused untouched.
 
-    Where bad input ends the block before anything is kept in a new folder, no trace of it stays.
+    A new folder leaves no trace where bad input ends the block before anything is kept.
     """
     _check_own(folder, spec)
     missing = _make_folder(folder)
@@ -32,14 +32,14 @@ def claim_folder(folder: Path, spec: Any) -> Iterator[None]:
 
 
 def is_finished(folder: Path, spec: Any, reporter: Reporter, *, resume: bool, rooms: tuple[str, ...]) -> bool:
-    """Whether what the spec says is finished there; begins it otherwise, and refuses a folder that holds anything else.
+    """Whether the folder holds the job of the spec finished; if not, the folder is made ready for the job, or refused.
 
     Args:
-        folder: Claimed.
+        folder: The folder, claimed by this process.
         spec: A `Spec`, or a record like it.
-        reporter: Told where it is continued in another environment.
-        resume: Whether the user wants what is there to go on.
-        rooms: Folders in it that are written to.
+        reporter: The reporter, which is told where a job is continued in another environment.
+        resume: Whether to continue the job that the folder holds.
+        rooms: The names of the folders inside the folder that are written to.
     """
     _check_own(folder, spec)
     if not (folder / SPEC).exists():
@@ -65,7 +65,7 @@ def is_finished(folder: Path, spec: Any, reporter: Reporter, *, resume: bool, ro
 
 
 def _check_own(folder: Path, spec: Any) -> None:
-    """ValueError where the folder holds anything but a run or an audit."""
+    """Raises ValueError where the folder holds anything but a run or an audit."""
     if not folder.is_dir() or (folder / SPEC).exists():
         return
     if any(path.name != LOCK and not path.name.endswith(PART) for path in folder.iterdir()):
@@ -73,27 +73,27 @@ def _check_own(folder: Path, spec: Any) -> None:
 
 
 def _make_folder(folder: Path) -> list[Path]:
-    """Makes the folder; gives those that were not there, the innermost first."""
+    """Makes the folder and its parents, and returns those that were missing, the innermost first."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     return missing
 
 
 def _make_rooms(folder: Path, rooms: tuple[str, ...]) -> None:
-    """What is written into, without what a killed process left behind."""
+    """Makes the folders that are written to, and removes files that a killed process left behind."""
     for name in rooms:
         (folder / name).mkdir(exist_ok=True)
     remove_parts(folder)
 
 
 def _keeps_nothing(folder: Path) -> bool:
-    """Whether it holds nothing that took time to make."""
+    """Whether the folder holds nothing that took time to make."""
     return all(path.is_dir() or path.name in (SPEC, LOCK) for path in folder.rglob("*"))
 
 
 def _remove_traces(folder: Path, missing: list[Path]) -> None:
-    """Empties the folder, and removes those that were not there."""
-    with contextlib.suppress(OSError):  # what cannot be removed does no harm
+    """Empties the folder, and removes the folders that were missing before."""
+    with contextlib.suppress(OSError):  # a file that cannot be removed does no harm
         for path in folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path)

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a run after its current step; a second one ends it at once."""
+"""Ctrl-C ends a run after its current step; a second Ctrl-C ends the run at once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 
 
 class Interrupted(Exception):
-    """The user stopped the run, and its checkpoint is whole."""
+    """The user stopped the run, whose checkpoint is whole."""
 
 
 _asked = threading.Event()
-_before: dict[int, Any] = {}  # handlers outside of `gently`
-_flag: Any = None  # the same question between processes: without a lock, which a signal handler could not wait for
+_before: dict[int, Any] = {}  # the signal handlers outside of `gently`
+_flag: Any = None  # the user's wish, shared between processes; it has no lock, as a signal handler cannot wait
 
 
 def is_interrupted() -> bool:
@@ -26,22 +26,22 @@ def is_interrupted() -> bool:
 
 
 def make_flag() -> Any:
-    """A flag that goes up here when the user asks, for processes that are started from here to `hear`."""
+    """Makes a flag that shows the user's wish to the processes that are started from here, which `hear` it."""
     flag = RawValue("b", int(_asked.is_set()))
     hear(flag)
     return flag
 
 
 def hear(flag: Any) -> None:
-    """From now on the flag counts in this process, too."""
+    """Makes this process heed the flag from now on; None for no flag."""
     global _flag
     _flag = flag
 
 
 @contextlib.contextmanager
 def gently() -> Iterator[None]:
-    """Inside, Ctrl-C and a terminate signal only ask; the second time they act as ever."""
-    if _before:  # within another such block
+    """Opens a block in which a first Ctrl-C or terminate signal only asks to stop; a second one acts as usual."""
+    if _before:  # another such block is open
         yield
         return
     _asked.clear()
@@ -57,7 +57,7 @@ def gently() -> Iterator[None]:
         for number, handler in _before.items():
             signal.signal(number, handler)
         _before.clear()
-        hear(None)  # the next run has its own
+        hear(None)  # the next run has its own flag
 
 
 def _ask(number: int, frame: FrameType | None) -> None:

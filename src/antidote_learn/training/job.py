@@ -1,4 +1,4 @@
-"""What every process of a run does: estimate the rate if nobody knows it, train, score, write down."""
+"""The work of every process of a run: it estimates an unknown noise rate, trains, scores and writes the results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from antidote_learn.training.results import write_model
 from antidote_learn.training.schedules import parse_schedule
 from antidote_learn.training.specs import Spec
 
-TRAINING = 3  # number of the training after the two halves
+TRAINING = 3  # the number of the training on all samples; those on the two halves are 1 and 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Job:
 
 
 def work(engine: Engine, job: Job) -> None:
-    """The run, from wherever its folder says it stands."""
+    """Carries out the run, from the point that its folder has reached."""
     with gently():
         reporter = job.reporter if engine.rank == 0 else Silent()
         settings = job.spec.settings
@@ -99,7 +99,7 @@ def _with_rate(method: MethodSpec, rate: dict[str, Any] | None) -> MethodSpec:
 
 
 def _evaluate(trainer: Trainer, job: Job, progress: Progress, record: dict[str, Any]) -> None:
-    """Adds the epoch's figures, and keeps the best epoch's weights."""
+    """Adds the figures on the test samples to the epoch's record, and keeps the weights of the best epoch."""
     data, model = job.data, progress.model.eval()
     logits = outputs(model, data.test_rows, data.preparation, trainer.engine, workers=job.workers)
     labels = torch.from_numpy(data.test_labels)
@@ -118,7 +118,10 @@ def _write_metrics(folder: Path, progress: Progress) -> None:
 def _write_results(
     trainer: Trainer, job: Job, method: Method, progress: Progress, scores: Scores, rate: dict[str, Any] | None
 ) -> None:
-    """Metrics (a kill may have come between them and their checkpoint), model, samples, summary; `done` last."""
+    """Writes metrics, model, samples and summary, and `done` last.
+
+    Metrics are written once more, as a kill may have come between the last checkpoint and its metrics.
+    """
     folder, best = job.folder, _best(progress)
     _write_metrics(folder, progress)
     write_tensors(folder / "model" / "last.safetensors", progress.model.state_dict(), {"epoch": progress.epoch})
@@ -135,7 +138,7 @@ def _best(progress: Progress) -> dict[str, Any]:
 
 
 def samples_table(data: Prepared, scores: Scores, method: Method) -> pd.DataFrame:
-    """One row for each training sample; weights are those of one relaxation over all of them."""
+    """The table of the training samples; the weights are those of one relaxation over all samples."""
     labels = torch.from_numpy(data.labels)
     solved = Hooks(method).relax_all(scores.losses, labels)
     weights = torch.ones_like(scores.losses) if solved is None else solved.weights
@@ -161,7 +164,7 @@ def _forgotten(solved: Relaxed | None, weights: Tensor) -> Any:
 
 
 def summary(job: Job, progress: Progress, rate: dict[str, Any] | None) -> dict[str, Any]:
-    """What the command line prints as JSON."""
+    """The summary of a run, which the command line prints as JSON."""
     data, last, best = job.data, progress.records[-1], _best(progress)
     accuracy = {
         "last": last["top1"],
@@ -189,7 +192,7 @@ def summary(job: Job, progress: Progress, rate: dict[str, Any] | None) -> dict[s
 
 def _noise_summary(spec: str, data: Prepared) -> dict[str, Any]:
     known = data.noise
-    if known is None:  # the hash of the labels says what training saw, noise or not
+    if known is None:  # the hash identifies the labels of training, with or without noise
         truth = data.labels if data.clean_labels is None else data.clean_labels
         known = NoisyLabels(data.labels, truth, lambda: np.eye(len(data.classes)), 0.0, spec, None)
     realised = None if data.clean_labels is None else known.rate

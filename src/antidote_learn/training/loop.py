@@ -1,4 +1,4 @@
-"""The training loop: stages of epochs of steps, each a function of the seed, so that a killed run can be continued."""
+"""The training loop over stages, epochs and steps; each step follows from the seed, so that a killed run can go on."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from antidote_learn.training.interrupts import Interrupted, is_interrupted
 from antidote_learn.training.progress import Reporter
 from antidote_learn.training.schedules import learning_rate, parse_schedule
 
-SAVE_SECONDS = 5.0  # a checkpoint is written no more often than this,
-SAVE_SHARE = 0.02  # and takes no more of the time than this
+SAVE_SECONDS = 5.0  # the shortest time between two checkpoints
+SAVE_SHARE = 0.02  # the largest share of the time that goes into checkpoints
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +40,12 @@ class Training:
     """A training from new weights.
 
     Attributes:
-        name: For the user.
-        number: Another training of the same run has another one, and so other weights and orders.
-        index: (n,) positions of its samples in the training set.
-        epochs: How many, over all stages of the method.
-        factor: The schedule.
-        checkpoint: Where its state lies.
+        name: The name that the user sees.
+        number: The number of the training in its run; another number gives other weights and orders.
+        index: (n,) positions of the samples in the training set.
+        epochs: The number of epochs over all stages of the method.
+        factor: The schedule of the learning rate, as `parse_schedule` gives it.
+        checkpoint: The file of the training's state.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Training:
 
 @dataclass
 class Progress:
-    """How far a training is: all that its checkpoint holds beside the state of the method, and what predicts so far."""
+    """The progress of a training: its model, and all that its checkpoint holds beside the state of the method."""
 
     model: nn.Module
     epoch: int = 0
@@ -80,10 +80,10 @@ class Trainer:
     Args:
         engine: Devices and processes.
         data: The training set.
-        settings: How networks are trained.
-        reporter: Who is told of the progress.
-        network: The network, where it is not the settings' name of one.
-        workers: Threads that decode image files.
+        settings: The settings of the training.
+        reporter: The reporter of the progress.
+        network: The network; None for the one that the settings name.
+        workers: The number of threads that decode image files.
     """
 
     def __init__(
@@ -110,20 +110,20 @@ class Trainer:
         """Trains to the end, from the checkpoint if there is one.
 
         Args:
-            training: What to train.
-            method: How.
-            after_epoch: Adds figures to an epoch's record, and tensors to `Progress.extra`.
-            after_save: Called in the first process when a checkpoint was written.
+            training: The training to carry out.
+            method: The method to train with.
+            after_epoch: A function that adds figures to an epoch's record, and tensors to `Progress.extra`.
+            after_save: A function that the first process calls when a checkpoint was written.
 
         Raises:
-            Interrupted: The user stopped it; the checkpoint holds all of it.
+            Interrupted: The user stopped the training; the checkpoint holds all progress.
             RunFailed: The loss is no longer finite.
         """
         return _Fit(self, training, method, after_save).run(after_epoch)
 
 
 class _Fit:
-    """One training on its way."""
+    """A training in progress."""
 
     def __init__(self, trainer: Trainer, training: Training, method: Method, after_save: AfterSave) -> None:
         self.engine, self.data, self.settings = trainer.engine, trainer.data, trainer.settings
@@ -146,7 +146,7 @@ class _Fit:
         self.next_save = 0.0
 
     def run(self, after_epoch: AfterEpoch) -> Progress:
-        """Trains to the end."""
+        """Trains to the last epoch."""
         progress, last = self.progress, self.training.epochs
         self._announce(self.stages[min(self._place(), len(self.stages) - 1)])
         self.next_save = time.perf_counter() + SAVE_SECONDS
@@ -162,7 +162,7 @@ class _Fit:
         return progress
 
     def _place(self) -> int:
-        """The number of the present stage."""
+        """The number of the present stage, from 0."""
         return sum(start <= self.progress.epoch for start in self.starts[1:])
 
     def _announce(self, stage: Stage) -> None:
@@ -174,7 +174,7 @@ class _Fit:
         return 2 if is_interrupted() else int(time.perf_counter() >= self.next_save)
 
     def _train_epoch(self, stage: Stage) -> None:
-        """One epoch, or what is left of it."""
+        """Trains for one epoch, or for the rest of one."""
         progress, ctx = self.progress, self.ctx
         ctx.start_epoch(progress.epoch)
         if progress.step == 0:
@@ -197,7 +197,7 @@ class _Fit:
         ctx.align()
 
     def _plan_epoch(self, stage: Stage) -> None:
-        """Lets the method begin what begins here; what it draws is a function of the epoch."""
+        """Lets the method begin the epoch, and the stage if it is new; the draws are a function of the epoch."""
         epoch = self.progress.epoch
         self.ctx.progress = epoch / self.training.epochs
         self.ctx.set_seed(_seeds(1, self.settings.seed, self.training.number, epoch, 1)[0])
@@ -209,11 +209,11 @@ class _Fit:
     def _take_step(self, batch: Batch) -> StepStats:
         try:
             return self.method.step(batch, self.ctx)
-        except ValueError as error:  # an objective that refuses losses which are not numbers
+        except ValueError as error:  # an objective refused losses that are not numbers
             raise RunFailed(f"epoch {self.progress.epoch + 1}: {error} (a lower `lr` may help)") from error
 
     def _batches(self, stage: Stage) -> Iterator[tuple[Batch, int, int]]:
-        """(batch, samples seen with it, samples of the epoch) from where the epoch stands; of the first stream."""
+        """Yields the epoch's remaining batches, each with the samples of the first stream seen so far, and in all."""
         settings, engine, training = self.settings, self.engine, self.training
         epoch, first, plan = self.progress.epoch, self.progress.step, self.progress.plan
         words = [[], *([number] for number in range(1, len(plan.streams)))]
@@ -239,7 +239,7 @@ class _Fit:
             yield self._batch(plan, shares[step], raw.to(engine.device), seeds[step]), seen, total
 
     def _batch(self, plan: EpochPlan, shares: list[Share], raw: Tensor, seed: int) -> Batch:
-        """One batch of each stream, from the rows of all of them; the first one holds the others."""
+        """The batch of the first stream, which holds those of the other streams; ``raw`` has the rows of all."""
         pieces = torch.split(raw, [len(share.index) for share in shares])
         first, *others = (
             self._stream_batch(stream, share, piece, _view_seeds(seed, number, len(stream.views)))
@@ -261,7 +261,7 @@ class _Fit:
         return Batch(views[0], labels.to(self.engine.device), index, share.total, tuple(views[1:]))
 
     def _labels(self, index: Tensor) -> Tensor:
-        """The labels of some samples, or what is believed of them."""
+        """The labels of some samples, or the probabilities that are believed of their classes."""
         if self.data.soft is None:
             return self.ctx.labels[index]
         return torch.from_numpy(self.data.soft.dense(index.numpy())).float()
@@ -293,7 +293,7 @@ class _Fit:
         return {"epoch": progress.epoch + 1, **own, "lr": rate, **finite, "seconds": progress.seconds}
 
     def _averages(self, sums: Mapping[str, Any]) -> dict[str, float]:
-        """Sums of the whole batches: a process may know its own samples' share only, scaled to be right on average."""
+        """The sums in the mean over processes; a process may know only its own share, scaled to be right on average."""
         numbers = [float(value) for value in sums.values()]
         if self.engine.processes > 1:
             total = self.engine.total(torch.tensor(numbers, dtype=torch.float64, device=self.engine.device))
@@ -301,7 +301,7 @@ class _Fit:
         return dict(zip(sums, numbers, strict=True))
 
     def _save(self) -> None:
-        """Writes the checkpoint, in the first process; the others wait for it."""
+        """Writes the checkpoint in the first process, while the others wait."""
         start = time.perf_counter()
         self.progress.sums = self._averages(self.progress.sums)
         if self.engine.rank == 0:
@@ -312,7 +312,7 @@ class _Fit:
         self.next_save = now + max(SAVE_SECONDS, (now - start) / SAVE_SHARE)
 
     def _state(self) -> tuple[dict[str, Tensor], Any]:
-        """All that `_restore` needs."""
+        """The tensors and the JSON value that `_restore` needs."""
         progress = self.progress
         tensors, numbers = self.ctx.state()
         streams, plan = plan_state(progress.plan)
@@ -338,18 +338,18 @@ class _Fit:
 
 
 def _add(sums: dict[str, Any], samples: int, figures: Mapping[str, Any]) -> None:
-    """Adds to sums over samples; tensors stay on their device."""
+    """Adds the figures of a batch to sums over samples; tensors stay on their device."""
     sums["samples"] = sums.get("samples", 0.0) + samples
     for name, value in figures.items():
         sums[name] = sums.get(name, 0.0) + (value.double() if isinstance(value, Tensor) else value) * samples
 
 
 def _seeds(count: int, *numbers: int) -> list[int]:
-    """Seeds that follow from some numbers."""
+    """Seeds that follow from the numbers."""
     words = np.random.SeedSequence(numbers).generate_state(count, np.uint64)
     return [int(word) >> 2 for word in words]
 
 
 def _view_seeds(seed: int, stream: int, views: int) -> list[int]:
-    """Of each view of a stream's batch; the first view of the first stream has the step's own."""
+    """The seed of each view of a stream's batch; the first view of the first stream has the step's own seed."""
     return [seed if stream == view == 0 else _seeds(1, seed, stream, view)[0] for view in range(views)]

@@ -1,4 +1,4 @@
-"""A trained run on new data."""
+"""Predictions of a finished run for new data."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from antidote_learn.data.spreadsheets import defuse_table
 from antidote_learn.training.checkpoint import replacing
 from antidote_learn.training.results import Run
 
-SUFFIXES = (".csv", ".parquet")
+SUFFIXES = (".csv", ".parquet")  # the kinds of files that predictions are written to
 
 
 def predict_table(folder: Path, data: str, *, which: str, model: str | None, root: Any) -> pd.DataFrame:
-    """Rows ``row, label, probability`` and a column ``p:CLASS`` for each class."""
+    """The predictions, with the columns ``row, label, probability`` and a column ``p:CLASS`` for each class."""
     run = Run.read(folder, which=which, model=model)
     inputs, names = open_inputs(data, strings=run.strings, image=run.image, root=root)
     probs = run.predict_proba(inputs)
@@ -28,7 +28,7 @@ def predict_table(folder: Path, data: str, *, which: str, model: str | None, roo
 
 
 def check_output_file(path: Path) -> None:
-    """Says what is wrong with the name of a file of predictions, before they are made."""
+    """Refuses a file that predictions cannot be written to, before they are made."""
     check_name(path)
     if path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"predictions are written as {' or '.join(SUFFIXES)}, got {path.name!r}")
@@ -37,12 +37,12 @@ def check_output_file(path: Path) -> None:
 
 
 def predictions_text(table: pd.DataFrame) -> str:
-    """CSV that a spreadsheet may open: a cell that it would execute begins with an apostrophe."""
+    """The table as CSV for spreadsheets: a cell that a spreadsheet would execute begins with an apostrophe."""
     return str(defuse_table(table).to_csv(index=False))
 
 
 def write_predictions(table: pd.DataFrame, path: Path) -> None:
-    """A .csv or .parquet file, whole or not at all."""
+    """Writes a .csv or .parquet file, whole or not at all."""
     with replacing(path) as temporary:
         if path.suffix.lower() == ".csv":
             temporary.write_text(predictions_text(table), encoding="utf-8", newline="")

@@ -1,4 +1,4 @@
-"""Second step of a run: the data, the settings and the network; nothing is written."""
+"""Second step of a run: it reads the data, and settles the settings and the network; nothing is written."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from antidote_learn.training.resolve import FOLDERS, Request, ResolvedRequest, m
 from antidote_learn.training.settings import settings_for
 from antidote_learn.training.specs import Spec
 
-SMALLEST_BATCH = 16  # the smallest batch that is taken unasked: a smaller one makes batch norm noisy
+SMALLEST_BATCH = 16  # the smallest batch by default: a smaller one makes batch norm noisy
 FEWEST_ROWS = 10  # the fewest samples that are trained on
-UNSURE = "antidote-dataset"  # the method for the given labels where an audit is not sure of them
-OWN = ("subset", "noise", "augment", "devices", "nodes", "precision", "text_features")  # fields of both records
+UNSURE = "antidote-dataset"  # the method for the given labels, where an audit is too unsure to train on its beliefs
+OWN = ("subset", "noise", "augment", "devices", "nodes", "precision", "text_features")  # fields of `Request` and `Spec`
 
 
 def open_request(asked: Any, *, test: str | Path | None = None) -> Arrays:
@@ -45,7 +45,7 @@ def open_request(asked: Any, *, test: str | Path | None = None) -> Arrays:
 def choose_network(
     model: str | nn.Module | None, settings: TrainingSettings, *, shape: tuple[int, ...], classes: int
 ) -> tuple[str | nn.Module, TrainingSettings]:
-    """The user's network or the protocol's, checked against the data; and the settings with its name."""
+    """Chooses the user's network or the protocol's, checks it against the data, and puts its name in the settings."""
     network = model or (default_model(shape) if settings.model == "auto" else settings.model)
     check_model(network, shape=shape, classes=classes)
     name = network if isinstance(network, str) else f"{type(network).__name__} object"
@@ -87,13 +87,13 @@ def prepare_run(resolved: ResolvedRequest) -> Job:
 
 
 def _preset_note(asked: Request) -> str:
-    """A sentence where a preset has nothing published for the data or noise at hand; else ""."""
+    """A sentence for a preset without published values for the data or noise at hand; else ""."""
     name = asked.method if isinstance(asked.method, str) else ""
     return stand_in_note(name, data=asked.data_name, noise=asked.noise)
 
 
 def _choose_labels(resolved: ResolvedRequest, reporter: Reporter) -> tuple[MethodSpec, Posterior | None, str]:
-    """The method, and what an audit believes where that is trained on, with its digest."""
+    """Returns the method, an audit's beliefs if they are trained on, and the digest of an audit that is given."""
     asked = resolved.asked
     if asked.labels is None:
         return resolved.method, None, ""
@@ -150,7 +150,7 @@ def _with_injected(method: MethodSpec, noise: Any) -> MethodSpec:
 
 
 def _default_folder(spec: Spec) -> Path:
-    """A name that says what it is."""
+    """The default folder of a run, named after its data, method, noise and seed."""
     words = [Path(spec.data).stem or "data", spec.method, spec.noise, f"seed{spec.settings.seed}"]
     name = "-".join(words).replace(":", "-").replace("=", "-")
     return Path(FOLDERS) / "".join(c for c in name if c.isalnum() or c in "-._")

@@ -1,4 +1,4 @@
-"""What a run tells while it goes on."""
+"""Reporters of a run's progress."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from typing import Any, Protocol
 
 
 class Reporter(Protocol):
-    """Who listens. It is handed to the process that reports, so it must be picklable."""
+    """A reporter of the progress; it is sent to the process that reports, and must be picklable."""
 
     def note(self, text: str) -> None:
-        """A sentence for the user."""
+        """Reports a sentence for the user."""
         ...
 
     def stage(self, name: str, *, epochs: int, done: int) -> None:
-        """A stage begins, of which some epochs may be done."""
+        """Reports the beginning of a stage, with the number of epochs that are done already."""
         ...
 
     def step(self, *, epoch: int, samples: int, total: int) -> None:
-        """So many of an epoch's samples were seen."""
+        """Reports the number of an epoch's samples that were seen."""
         ...
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """An epoch ended."""
+        """Reports the end of an epoch."""
         ...
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Ends the report."""
         ...
 
 
 class Silent:
-    """Nobody listens."""
+    """A reporter that reports nothing."""
 
     def note(self, text: str) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def stage(self, name: str, *, epochs: int, done: int) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def step(self, *, epoch: int, samples: int, total: int) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Does nothing."""

@@ -13,7 +13,7 @@ from antidote_learn.data.posterior import POSTERIOR, Integers, Posterior, check_
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.training.checkpoint import damage_told, read_tensors
 
-SURE = 0.65  # how sure an audit must be of the likeliest classes, in the mean, for them to be trained on
+SURE = 0.65  # the least mean probability of an audit's likeliest classes at which its beliefs are trained on
 
 
 def read_posterior(folder: Path) -> Posterior:
@@ -24,18 +24,18 @@ def read_posterior(folder: Path) -> Posterior:
 
 
 def read_beliefs(folder: Path) -> tuple[Posterior, str]:
-    """Reads the beliefs of a finished audit, with a digest of them; ValueError for a folder that is none."""
+    """Reads the beliefs of an audit and their digest; ValueError for a folder without a finished audit."""
     check_audit_folder(folder)
     return read_posterior(folder), hashlib.sha256((folder / POSTERIOR).read_bytes()).hexdigest()[:16]
 
 
 def relabel_rows(data: Prepared, posterior: Posterior, *, soft: bool) -> Prepared:
-    """Gives the rows what the audit believes of them: probabilities, or the likeliest class.
+    """Replaces the labels by an audit's beliefs: by probabilities if ``soft``, else by the likeliest classes.
 
-    Rows among which the audit counts no error stay as they are.
+    The data stay as they are if the audit believes every one of their labels.
 
     Raises:
-        ValueError: Where the audit is of other data.
+        ValueError: The audit is of other data.
     """
     names = tuple(map(str, posterior.classes))
     if names != tuple(data.classes):
@@ -55,7 +55,7 @@ def relabel_rows(data: Prepared, posterior: Posterior, *, soft: bool) -> Prepare
 
 
 def _rows(index: Integers, wanted: Integers) -> Integers:
-    """(N,) the places of the wanted positions in the index."""
+    """The places (N,) of the wanted positions in the index."""
     order = np.argsort(index)
     places = np.minimum(np.searchsorted(index[order], wanted), len(index) - 1)
     rows: Integers = order[places]

@@ -1,6 +1,6 @@
-"""First step of a run: what the user asks for, with its names resolved and all refused that needs no data.
+"""First step of a run: it resolves the names of a request, and refuses all that can be refused without the data.
 
-Torch is imported last, to try the method's parameters; a bad name, option or path is answered without it.
+Torch is imported last, to try the method's parameters; a bad name, option or path is refused without torch.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from antidote_learn._types import Arrays
     from antidote_learn.training.progress import Reporter
 
-FOLDERS = "runs"  # where runs lie that are given no folder
-PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}  # and what the engine calls them
+FOLDERS = "runs"  # the folder of the runs that are given no folder
+PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}  # the precisions, with the engine's names
+# The arguments that override a protocol.
 SETTINGS = ("epochs", "batch_size", "lr", "optimizer", "weight_decay", "schedule", "warmup", "clip")
-MOST_ROWS, MOST_WORKERS, MOST_NODES = 2**40, 256, 10**5
-MOST_DEVICES = 8  # that are taken for granted
+MOST_ROWS, MOST_WORKERS, MOST_NODES = 2**40, 256, 10**5  # the largest subset, workers and nodes that are accepted
+MOST_DEVICES = 8  # the number of devices that is accepted on every machine
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """The arguments of `train`, which explains them."""
+    """The arguments of `train`, where they are explained."""
 
     data: str | Path | Arrays | Sequence[Any]
     method: Any = None
@@ -76,28 +77,28 @@ class Request:
 
     @property
     def own_noise_seed(self) -> int:
-        """Of the noise: the run's where none was given."""
+        """The seed of the noise: the run's seed where no other was given."""
         return self.seed if self.noise_seed is None else self.noise_seed
 
     @property
     def data_name(self) -> str:
-        """By which presets know the data; "" for data in memory."""
+        """The name by which presets know the data; "" for data in memory."""
         return str(self.data) if isinstance(self.data, (str, Path)) else ""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What may override the protocol."""
+        """The arguments that override the protocol, None where they were not given."""
         return {name: getattr(self, name) for name in SETTINGS}
 
 
 @dataclass(frozen=True, eq=False)
 class ResolvedRequest:
-    """A request that can be carried out if its data can.
+    """A request that was checked as far as possible without its data.
 
     Attributes:
         asked: The request.
         method: The method with its budget.
-        settings: What overrides the protocol.
+        settings: The settings that override the protocol.
     """
 
     asked: Request
@@ -130,7 +131,7 @@ def resolve_request(asked: Request) -> ResolvedRequest:
 
 
 def method_for(asked: Request, *, default: str = "antidote") -> MethodSpec:
-    """The method with its budget; ``default`` where none was named."""
+    """The method of a request with its budget; ``default`` where the request names none."""
     name = asked.method or default
     given = expand_name(name, data=asked.data_name, noise=asked.noise) if isinstance(name, str) else name
     rate = None if asked.noise_rate == "auto" else asked.noise_rate
@@ -143,7 +144,7 @@ def method_for(asked: Request, *, default: str = "antidote") -> MethodSpec:
 
 
 def check_injected(method: MethodSpec, noise: str) -> None:
-    """ValueError where the method wants to be told the rate of noise that there is none of."""
+    """Raises ValueError where the method asks for the rate of injected noise, and no noise is injected."""
     if method.parameters.get("noise_rate") == "injected" and parse_noise(noise).kind == "none":
         raise ValueError("noise_rate=injected needs noise that was injected: add `noise`, or give a rate")
 
@@ -158,7 +159,7 @@ def _check_numbers(asked: Request) -> None:
 
 
 def _most_devices(wanted: int) -> int:
-    """How many there may be; accelerators are counted, by torch, where more are wanted than there are cores."""
+    """The most devices that are accepted; torch counts accelerators only if the cores are too few."""
     cores = max(MOST_DEVICES, os.cpu_count() or 1)
     if wanted in range(cores + 1):
         return cores

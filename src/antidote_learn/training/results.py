@@ -1,4 +1,4 @@
-"""A finished run read back: its model with its own preprocessing, its samples, its metrics."""
+"""A finished run as it is read back: the model with its preprocessing, the samples and the metrics."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from antidote_learn.data.prepared import Prepared
     from antidote_learn.training.specs import Spec
 
-WHICH = ("last", "best")
-PREPROCESSING = "preprocessing"
-MOST_MEMBERS = 100  # networks of one model: a number from a file must not fill the memory
+WHICH = ("last", "best")  # the epochs whose models are kept
+PREPROCESSING = "preprocessing"  # the name of the preprocessing's file, without its suffix
+MOST_MEMBERS = 100  # the most networks of one model: a number from a file must not fill the memory
 
 
 def write_model(folder: Path, spec: Spec, data: Prepared, model: nn.Module) -> None:
-    """model.json and the preprocessing, beside the weights that are there already."""
+    """Writes model.json and the preprocessing, beside the weights that are there already."""
     meta, arrays = data.encoding.state()
     write_tensors(folder / f"{PREPROCESSING}.safetensors", {k: torch.from_numpy(v) for k, v in arrays.items()}, meta)
     names = (*WHICH, PREPROCESSING)
@@ -65,10 +65,10 @@ class Run:
     """A finished run.
 
     Attributes:
-        folder: Where it lies.
-        classes: Class names, in the order of the probabilities.
-        summary: What the command line prints of it as JSON.
-        spec: Everything that determined it.
+        folder: The run's folder.
+        classes: The class names, in the order of the probabilities.
+        summary: The summary that the command line prints as JSON.
+        spec: The settings that determined the run, as spec.json holds them.
     """
 
     def __init__(self, folder: Path, net: nn.Module, card: dict[str, Any], encoding: Any) -> None:
@@ -80,7 +80,7 @@ class Run:
 
     @classmethod
     def read(cls, folder: Path, *, which: str, model: Model | None) -> Run:
-        """See `antidote_learn.load`."""
+        """Reads a finished run (see `antidote_learn.load`)."""
         if which not in WHICH:
             raise ValueError(f"which must be one of {', '.join(WHICH)}; got {which!r}")
         if not (folder / "spec.json").is_file():
@@ -96,7 +96,7 @@ class Run:
 
     @property
     def strings(self) -> tuple[str, ...]:
-        """Columns of a table that hold names or text, to be read as they are written."""
+        """The columns of a table that hold names or text, whose cells are read as they are written."""
         return self._encoding.strings if isinstance(self._encoding, TableEncoding) else ()
 
     @property
@@ -106,18 +106,18 @@ class Run:
 
     @property
     def metrics(self) -> pd.DataFrame:
-        """One row for each epoch."""
+        """The metrics of the training, a row for each epoch."""
         path = self.folder / "metrics.jsonl"
         with damage_told(path):
             return pd.DataFrame([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()])
 
     @property
     def samples(self) -> pd.DataFrame:
-        """One row for each training sample: labels, probability of the given one, loss, weight, forgotten."""
+        """The training samples, a row for each: labels, probability of the given label, loss, weight, forgotten."""
         return read_rows(self.folder / "samples.parquet", ("index", "given_label", "loss", "weight"))
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
-        """(N, K) probabilities for inputs like those of training: a table, an array, images or image files."""
+        """The probabilities (N, K) for inputs like those of training: a table, an array, images or image files."""
         inputs = X if isinstance(X, ImageFiles) else as_inputs(X)
         engine = Engine()
         net = self._net.to(engine.device)
@@ -125,12 +125,12 @@ class Run:
         return logits.softmax(dim=1).numpy()
 
     def predict(self, X: Any) -> NDArray[np.str_]:
-        """(N,) class names."""
+        """The name (N,) of the likeliest class of each input."""
         names: NDArray[np.str_] = np.array(self.classes)[self.predict_proba(X).argmax(axis=1)]
         return names
 
     def __repr__(self) -> str:
-        """One line."""
+        """The folder, method, data and last figure of the run in one line."""
         figure = self.summary["accuracy"]
         return f"Run({str(self.folder)!r}: {self.summary['method']} on {self.summary['data']}, {figure['last']:.1f} %)"
 
@@ -155,7 +155,7 @@ def _card(folder: Path) -> dict[str, Any]:
 
 
 def _check_card(folder: Path, name: str, card: dict[str, Any]) -> tuple[dict[str, Tensor], Any]:
-    """Tensors of a file whose digest is the one that was written down."""
+    """Reads a file of the model; ValueError where its digest is not the one in model.json."""
     path = folder / f"{name}.safetensors"
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing: the model folder is incomplete; restore it, or train anew")
@@ -170,7 +170,7 @@ def _preprocessing(folder: Path, card: dict[str, Any]) -> tuple[Any, dict[str, N
 
 
 def _network(card: dict[str, Any], model: Model | None) -> nn.Module:
-    """The caller's network, or one of the package: what a file names is never imported."""
+    """Builds the caller's network, or one of the package; other code that a file names is never imported."""
     if model is None and not is_built_in(card["model"]):
         raise ValueError(
             f"the run was trained with the network {card['model']!r}, which is not one of the package; code that a "

@@ -1,4 +1,4 @@
-"""`train` and `load`: a run is a folder that says everything about itself and gives the model back."""
+"""`train` carries out a run in a folder, and `load` reads a finished run back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from antidote_learn.training.progress import Reporter
 from antidote_learn.training.resolve import Request, ResolvedRequest, resolve_request
 from antidote_learn.training.results import Run
 
-ROOMS = ("checkpoint", "model")  # the folders of a run that are written to
+ROOMS = ("checkpoint", "model")  # the names of the folders inside a run's folder that are written to
 
 
 def train(
@@ -63,49 +63,53 @@ def train(
     """Trains a network on labels that cannot be trusted, and gives the run back.
 
     Args:
-        data: A built-in name, a file, a folder of images by class, `Arrays`, or a pair (X, y).
-        method: With parameters, as on the command line: "antidote" (the default), "ce", "antidote:divergence=chi2". Or
-            one of your own, a class or an object (see `register_method`).
-        labels: The folder of an audit of this data: its beliefs are trained on, with plain cross-entropy; or with a
-            ``method`` its likeliest classes.
-        noise_rate: The share of wrong labels; "auto" estimates it.
-        delta: A budget instead.
-        penalty: The price of the penalised variant instead.
-        noise: Noise to add to the training labels: "symmetric:0.4".
-        noise_seed: Of that noise; the run's seed by default.
+        data: The data: a built-in name, a file, a folder of images by class, `Arrays`, or a pair (X, y).
+        method: The method: a name with parameters, such as "antidote" (the default), "ce" or
+            "antidote:divergence=chi2"; or a class or an object of your own (see `register_method`).
+        labels: The folder of an audit of this data. Without a ``method``, the network is trained on the audit's
+            beliefs with plain cross-entropy, or on the given labels if the audit is not sure enough. With a
+            ``method``, the network is trained on the audit's likeliest classes.
+        noise_rate: The share of wrong labels, in [0, 1); "auto" estimates it, "injected" takes the rate of ``noise``.
+        delta: The budget of the relaxation, in place of ``noise_rate``.
+        penalty: The price of a budget that every batch chooses for itself, in place of ``noise_rate``.
+        noise: The noise to add to the training labels, such as "symmetric:0.4".
+        noise_seed: The seed of the added noise; the run's seed by default.
         label: The label column of a table.
-        text: Columns of a table that hold text.
-        image: The column of a table that holds paths of image files, relative to the table; they are then the inputs.
-        text_features: What text becomes: "tfidf", or "embeddings" of whole sentences (needs the extra ``text``).
-        test: A test table or folder; without one a fifth of the samples is held out.
-        subset: Train on so many samples, the first ones of a seeded permutation.
-        model: A name with parameters, "package.module:factory", or an ``nn.Module``.
-        protocol: A named set of the following; each of them overrides it.
-        epochs: How often the data is seen.
-        batch_size: Of the global batch, split over devices.
-        lr: Initial learning rate.
-        optimizer: "sgd" or "adamw".
-        weight_decay: Of the optimiser.
-        schedule: Of the learning rate: "constant", "cosine", "step:E1,E2", "exponential:F".
-        warmup: Epochs over which the learning rate rises from 0.
-        clip: Largest norm of the gradient; 0 for any.
+        text: The columns of a table that hold text.
+        image: The column of a table that holds paths of image files, relative to the table; the inputs are then these
+            images.
+        text_features: The features of text: "tfidf", or "embeddings" of whole sentences (needs the extra ``text``).
+        test: The table or folder of the test samples; by default the data set's own, or a fifth that is held out.
+        subset: The number of training samples, taken from a seeded permutation; None for all samples.
+        model: The network: a name with parameters, "package.module:factory", or an ``nn.Module``; by default the
+            protocol's network.
+        protocol: The name of a set of training settings, which the arguments from ``epochs`` to ``clip`` override; by
+            default the protocol of the data set.
+        epochs: The number of passes over the data.
+        batch_size: The number of samples in a global batch, which is split over devices.
+        lr: The initial learning rate.
+        optimizer: The optimiser, "sgd" or "adamw".
+        weight_decay: The weight decay of the optimiser.
+        schedule: The schedule of the learning rate: "constant", "cosine", "step:E1,E2" or "exponential:F".
+        warmup: The number of epochs over which the learning rate rises from 0.
+        clip: The largest norm of the gradient; 0 for no limit.
         augment: Whether training images are cropped, mirrored and turned at random, as the protocol says.
-        seed: Of weights, order and augmentation.
-        out: The run's folder; by default a name under ``runs``.
-        resume: Continue what is in the folder.
-        devices: Processes on this machine.
-        nodes: Machines.
-        precision: "32", "bf16" or "16".
-        workers: Threads that decode image files.
-        data_root: Where official files lie.
-        download: Whether to fetch those that are missing.
-        strict: Whether unreadable images are an error.
-        reporter: Who is told of the progress.
+        seed: The seed of weights, order and augmentation.
+        out: The run's folder; by default a folder in ``runs``, named after the run.
+        resume: Whether to continue the run in the folder.
+        devices: The number of processes on this machine, one for each device.
+        nodes: The number of machines.
+        precision: The precision of numbers: "32", or mixed "bf16" or "16".
+        workers: The number of threads that decode image files.
+        data_root: The folder of official files; by default ``$ANTIDOTE_DATA``, or ``~/.cache/antidote``.
+        download: Whether to fetch official files that are missing.
+        strict: Whether unreadable images are an error; otherwise they are left out, with a note.
+        reporter: The reporter of the progress; None reports nothing.
 
     Raises:
-        ValueError: Bad arguments or data; nothing was written.
-        FileNotFoundError: Missing data.
-        Interrupted: Ctrl-C; the folder can be continued.
+        ValueError: Arguments or data are bad; nothing was written.
+        FileNotFoundError: Data are missing.
+        Interrupted: The user pressed Ctrl-C; the run can be continued.
         RunFailed: Training broke down.
 
     Example:
@@ -119,7 +123,7 @@ def train(
 
 
 def carry_out(resolved: ResolvedRequest) -> Run:
-    """The run that a request asks for: prepared, executed, and read back with the caller's own network."""
+    """Prepares and executes the run that a request asks for, and reads it back with the caller's own network."""
     asked = resolved.asked
     job = prepare_run(resolved)
     engine = Engine(devices=asked.devices, nodes=asked.nodes, precision=asked.precision)
@@ -128,16 +132,16 @@ def carry_out(resolved: ResolvedRequest) -> Run:
 
 
 def _keep_run(job: Job) -> None:
-    """A finished run stays as it is."""
+    """Leaves a finished run as it is."""
 
 
 def load(folder: str | Path, *, which: str = "last", model: Model | None = None) -> Run:
-    """A finished run: its model, samples and metrics.
+    """Loads a finished run with its model, samples and metrics.
 
     Args:
         folder: The run's folder.
-        which: The "last" epoch's model or the "best" one's.
-        model: The network, where the run was trained with one that is not of the package: a module, a factory, or
+        which: The epoch whose model is loaded, "last" or "best".
+        model: The network, if the run was trained with one that is not of the package: a module, a factory, or
             "package.module:factory". Code that the folder names is never executed.
 
     Example:

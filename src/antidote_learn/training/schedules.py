@@ -9,14 +9,14 @@ ACCEPTED = "'constant', 'cosine', 'step:E1,E2,...' (a tenth from each of these e
 
 
 def parse_schedule(text: str, *, epochs: int) -> Callable[[float], float]:
-    """A factor on the learning rate, by the epoch (a fraction inside an epoch counts only in the warm-up).
+    """Reads a schedule of the learning rate.
 
     Args:
-        text: One of the forms in `ACCEPTED`.
-        epochs: For which the schedule was written.
+        text: The schedule, in one of the forms in `ACCEPTED`.
+        epochs: The number of epochs that the schedule was written for.
 
     Returns:
-        u in [0, 1], the share of training that is done, to the factor.
+        A function from u in [0, 1], the share of training that is done, to the factor on the learning rate.
 
     Example:
         >>> factor = parse_schedule("step:100", epochs=120)
@@ -47,12 +47,12 @@ def learning_rate(
     """The learning rate of a step.
 
     Args:
-        lr: The initial one.
-        factor: From `parse_schedule`; it moves once an epoch.
-        epoch: From 0.
-        within: The share of the epoch that is done, in [0, 1).
-        epochs: Of the run.
-        warmup: Epochs over which the rate rises linearly from 0.
+        lr: The initial learning rate.
+        factor: The schedule, as `parse_schedule` gives it; its factor changes once an epoch.
+        epoch: The epoch, from 0.
+        within: The share of the epoch that is done, in [0, 1); only the warm-up depends on it.
+        epochs: The number of epochs that the schedule covers.
+        warmup: The number of epochs over which the rate rises linearly from 0.
     """
     rise = min(1.0, (epoch + within) / warmup) if warmup > 0.0 else 1.0
     return lr * factor(epoch / epochs) * rise

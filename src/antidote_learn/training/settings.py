@@ -1,4 +1,4 @@
-"""The settings of a training: those of a named protocol, with those that the user gave."""
+"""The settings of a training: a named protocol, changed by the settings that the user gave."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from antidote_learn.training.schedules import parse_schedule
 
 OPTIMIZERS = ("sgd", "adamw")
 MOST = {"epochs": 10**6, "batch_size": 10**9}  # larger numbers are taken for a mistake
-LARGEST_SEED = 2**63 - 1  # the largest that torch's generators take
+LARGEST_SEED = 2**63 - 1  # the largest seed that torch's generators take
 
 
 def resolve_settings(name: str | None, given: dict[str, Any]) -> dict[str, Any]:
-    """The settings that were given, without those that are None.
+    """Checks the settings that the user gave, and leaves out those that are None.
 
     Raises:
         ValueError: A setting cannot be used, or there is no such protocol.
@@ -37,9 +37,9 @@ def resolve_settings(name: str | None, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def settings_for(name: str | None, arrays: Arrays, own: dict[str, Any], *, seed: int) -> TrainingSettings:
-    """The protocol's settings with the user's own; by default the protocol of the data.
+    """The settings of a protocol, by default that of the data, changed by the user's own settings.
 
-    A schedule that the user wrote is for the user's epochs, the protocol's own one for the protocol's.
+    A schedule of the user counts in the epochs of the run, the schedule of a protocol in the protocol's epochs.
     """
     protocol = protocols()[name or default_protocol(arrays.name, _sample_shape(arrays))].settings
     settings = replace(protocol, **own, seed=seed)
@@ -47,7 +47,7 @@ def settings_for(name: str | None, arrays: Arrays, own: dict[str, Any], *, seed:
 
 
 def _sample_shape(arrays: Arrays) -> tuple[int, ...]:
-    """Three axes for images, one for all else; their lengths do not matter yet."""
+    """A shape with three axes for images, and one axis for all else; the lengths do not matter yet."""
     shape = getattr(arrays.inputs, "shape", None)
     return (0,) if shape is not None and len(shape) == 2 else (0, 0, 0)
 

@@ -1,4 +1,4 @@
-"""Everything that determines a run, as it is written to spec.json and compared when a run is continued."""
+"""The spec of a run: everything that determines the run, as spec.json holds it for a run that is continued."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from antidote_learn._version import __version__
 from antidote_learn.presets.protocols import TrainingSettings
 from antidote_learn.training.checkpoint import FORMAT, read_json, write_json
 
-SPEC = "spec.json"
-REMARKS = ("preset_note",)  # what a spec says and no number depends on: a run without it may be continued with it
+SPEC = "spec.json"  # the name of the file of a spec
+REMARKS = ("preset_note",)  # the fields of a spec that no number depends on; they may differ when a run is continued
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A run. Two runs with the same spec on the same machine end with the same numbers.
+    """The settings of a run; two runs with the same spec on the same machine end with the same numbers.
 
-    A field that came after the first runs of this format has a default: what those runs did, as they do not name it.
+    A field that was added after the first runs of this format has a default, which says what those runs did.
     """
 
     data: str
@@ -48,14 +48,14 @@ class Spec:
 
 
 def spec_fields(spec: Any) -> dict[str, Any]:
-    """The fields of a `Spec`, or of a record like it, as spec.json holds them: its settings stand among the others."""
+    """The fields of a `Spec`, or of a record like it, as spec.json holds them: the settings stand among the others."""
     own = asdict(spec)
     own |= own.pop("settings")
     return {name: value for name, value in own.items() if name not in spec.unwritten}
 
 
 def environment() -> dict[str, Any]:
-    """What else numbers depend on."""
+    """The versions and the threads that numbers depend on beside the spec."""
     return {
         "package": __version__,
         "torch": torch.__version__,
@@ -66,12 +66,12 @@ def environment() -> dict[str, Any]:
 
 
 def write_spec(folder: Path, spec: Any) -> None:
-    """spec.json of a `Spec`, or of a record like it."""
+    """Writes the spec.json of a `Spec`, or of a record like it."""
     write_json(folder / SPEC, {"format": FORMAT, spec.kind: spec_fields(spec), "environment": environment()})
 
 
 def read_spec(folder: Path, record: Any = Spec) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(what determined it, environment) of spec.json."""
+    """Reads the fields of a spec, and the environment, from spec.json."""
     stored = read_json(folder / SPEC)
     if stored.get("format") != FORMAT or not isinstance(stored.get(record.kind), dict):
         raise ValueError(
@@ -84,7 +84,7 @@ def read_spec(folder: Path, record: Any = Spec) -> tuple[dict[str, Any], dict[st
 
 
 def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """What differs, a phrase each."""
+    """The differences between two records, a phrase for each."""
     names = sorted({*stored, *wanted} - {*REMARKS})
     return [
         f"{name} is {stored.get(name)!r} there, {wanted.get(name)!r} now"
