@@ -32,7 +32,6 @@ from antidote_learn.data.prepared import Prepared, prepare
 from antidote_learn.estimators.devices import engine_on
 from antidote_learn.estimators.targets import Floats, Integers, check_weights, issues_of_rows, number_classes
 from antidote_learn.methods.one_network import OneNetwork
-from antidote_learn.models import check_model
 from antidote_learn.nn.antidote import AntidoteLoss
 from antidote_learn.nn.dataset import DatasetAntidoteLoss
 from antidote_learn.presets.protocols import TrainingSettings, protocols
@@ -40,10 +39,10 @@ from antidote_learn.training.engine import Engine
 from antidote_learn.training.estimation import estimate_rate
 from antidote_learn.training.evaluate import outputs, predict_logits
 from antidote_learn.training.interrupts import Interrupted, gently
-from antidote_learn.training.job import TRAINING
-from antidote_learn.training.loop import Trainer, Training
+from antidote_learn.training.job import main_training
+from antidote_learn.training.loop import Trainer
+from antidote_learn.training.prepare import choose_network
 from antidote_learn.training.progress import Silent
-from antidote_learn.training.schedules import parse_schedule
 
 PROTOCOL = "features"  # the protocol whose settings are the defaults
 _ALONE = threading.Lock()  # lets one thread train at a time, as all threads share torch's random state
@@ -171,10 +170,13 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         settings, engine = self._settings(data, seed), engine_on(self.device)
         devices = [engine.device] if engine.device.type == "cuda" else []
         with _ALONE, tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=devices), gently():
-            check_model(self.module or settings.model, shape=(self.n_features_in_,), classes=len(self.classes_))
+            network, settings = choose_network(
+                self.module, settings, shape=(self.n_features_in_,), classes=len(self.classes_)
+            )
             (Path(folder) / "checkpoint").mkdir()
+            trainer = Trainer(engine, data, settings, Silent(), network=network)
             try:
-                return engine.launch(_work, self, data, settings, measure, Path(folder))  # type: ignore[no-any-return]
+                return engine.launch(_work, trainer, self, measure, Path(folder))  # type: ignore[no-any-return]
             except Interrupted:
                 raise KeyboardInterrupt from None
 
@@ -232,29 +234,18 @@ class _Trained:
 
 
 def _work(
-    engine: Engine,
-    model: AntidoteClassifier,
-    data: Prepared,
-    settings: TrainingSettings,
-    measure: Floats | None,
-    folder: Path,
+    engine: Engine, trainer: Trainer, model: AntidoteClassifier, measure: Floats | None, folder: Path
 ) -> _Trained:
     """Estimates the rate, trains the network, and weighs the rows."""
-    trainer = Trainer(engine, data, settings, Silent(), network=model.module)
+    data = trainer.data
     rate, doubts = model._rate(trainer, folder)
     weight = None if measure is None else torch.from_numpy(measure / measure.mean()).float()
     method = OneNetwork(model._objective(trainer.samples, rate), weight)
     heard = RecordingMethod(method, data.labels, trainer.classes)
-    progress = trainer.fit(_training(trainer.samples, settings, folder), heard)
+    progress = trainer.fit(main_training(trainer, folder), heard)
     heard.hearing.remove()
     labels = torch.from_numpy(data.labels)
     logits = predict_logits(progress.model, data, engine)
     solved = method.relax_all(F.cross_entropy(logits, labels, reduction="none"), labels)
     assert solved is not None  # both objectives relax
     return _Trained(progress.model.cpu(), rate, solved.weights.double().numpy(), heard.beliefs.mean, doubts)
-
-
-def _training(samples: int, settings: TrainingSettings, folder: Path) -> Training:
-    factor = parse_schedule(settings.schedule, epochs=settings.schedule_epochs)
-    checkpoint = folder / "checkpoint" / "training.safetensors"
-    return Training("training", TRAINING, np.arange(samples), settings.epochs, factor, checkpoint)

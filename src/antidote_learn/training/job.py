@@ -61,17 +61,8 @@ def _run(trainer: Trainer, job: Job) -> None:
         trainer.reporter.note(note)
     rate = _estimate_if_unknown(trainer, job)
     method = build_method(_with_rate(job.method, rate), samples=trainer.samples)
-    settings = job.spec.settings
-    training = Training(
-        "training",
-        TRAINING,
-        np.arange(trainer.samples),
-        settings.epochs,
-        parse_schedule(settings.schedule, epochs=settings.schedule_epochs),
-        job.folder / "checkpoint" / "training.safetensors",
-    )
     progress = trainer.fit(
-        training,
+        main_training(trainer, job.folder),
         method,
         lambda progress, record: _evaluate(trainer, job, progress, record),
         lambda progress: _write_metrics(job.folder, progress),
@@ -80,6 +71,19 @@ def _run(trainer: Trainer, job: Job) -> None:
     if trainer.engine.rank == 0:
         _write_results(trainer, job, method, progress, scores, rate)
     trainer.engine.barrier()
+
+
+def main_training(trainer: Trainer, folder: Path) -> Training:
+    """The training on all samples, after those that estimate the rate."""
+    settings = trainer.settings
+    return Training(
+        "training",
+        TRAINING,
+        np.arange(trainer.samples),
+        settings.epochs,
+        parse_schedule(settings.schedule, epochs=settings.schedule_epochs),
+        folder / "checkpoint" / "training.safetensors",
+    )
 
 
 def _estimate_if_unknown(trainer: Trainer, job: Job) -> dict[str, Any] | None:
