@@ -23,8 +23,8 @@ from antidote_learn.training import loop
 from antidote_learn.training.checkpoint import SEAL, read_tensors, write_json, write_sealed, write_tensors
 from antidote_learn.training.engine import RunFailed
 from antidote_learn.training.interrupts import Interrupted
-from antidote_learn.training.progress import Silent
 from tests.fuzz.budget import SECONDS, SEED
+from tests.methods.stopping import Stopping
 
 FEWEST = 60  # cases
 PATIENCE = 30  # seconds for one case
@@ -34,18 +34,6 @@ NASTY = [
     None, True, -1, 0, 1, 10**30, -(10**30), 0.5, float("nan"), float("inf"), "", "x", "os:system", "mlp:hidden=[9]",
     [], [1], [[]], ["a", "a"], [-1, 0], [10**9] * 3, {}, {"a": 1}, "\x1b[31m", "../../etc/passwd",
 ]  # fmt: skip
-
-
-class Stopping(Silent):
-    """Stops a training or an audit in its middle, as Ctrl-C does."""
-
-    def __init__(self, after: int) -> None:
-        self.left = after
-
-    def step(self, **_: Any) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise Interrupted
 
 
 class Deaf:
