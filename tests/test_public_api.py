@@ -55,6 +55,8 @@ PUBLIC_NAMES = {
     "delta_from_rate": "turn a known share of wrong labels into a budget",
     "dual_objective": "check or optimise the dual oneself",
     "estimate_noise_rate": "find the noise rate when nobody knows it",
+    "TransitionEstimate": "annotate what estimate_transition returns",
+    "estimate_transition": "know how classes are mistaken for one another, from probabilities that one has",
     "Tracker": "the same from a training of one's own",
     "find_label_issues": "the same from held-out probabilities or features that one has already",
     "from_conjugate": "use a divergence that is not built in",
@@ -184,6 +186,14 @@ FUNCTIONS = {
             "probs": "use held-out probabilities of any model, of one epoch or several",
             "labels": "the labels that are in doubt",
             "share": "trade bias for variance where classes are small",
+        },
+    ),
+    "estimate_transition": Entry(
+        "(probs, labels, *, method='dual-t')",
+        {
+            "probs": "use probabilities of any model",
+            "labels": "the labels that are in doubt",
+            "method": "compare the estimators of the field, or take the one that suits the probabilities",
         },
     ),
     "AntidoteLoss": Entry(
@@ -502,6 +512,7 @@ MEMBERS = {
         "table", "summary", "posterior", "around", "inputs", "estimated_errors", "interval", "noise_rate", "by_class",
         "by_pair", "write_review", "export",
     },
+    "TransitionEstimate": {"transition", "samples", "standard_errors", "noise_rate"},
     "NoiseRate": {
         "rate", "low", "high", "per_class", "identifiable", "agreement", "instability", "steady", "anchors",
     },
@@ -519,7 +530,7 @@ MODULES = [
     for module in pkgutil.walk_packages(antidote_learn.__path__, "antidote_learn.")
     if not module.name.endswith("__main__")  # importing it runs the program
 ]
-VALUES = {"Arrays", "Audit", "Divergence", "NoiseRate", "NoisyLabels", "Relaxed", "Run", "Status"}
+VALUES = {"Arrays", "Audit", "Divergence", "NoiseRate", "NoisyLabels", "Relaxed", "Run", "Status", "TransitionEstimate"}
 # These need tables, files and the distributed engine, which nobody waits for who only wants a loss.
 HEAVY_NAMES = {
     "AntidoteClassifier", "Audit", "RobustClassifier", "Run", "Tracker", "apply_decisions", "audit",

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from antidote_learn.core.relaxation import dual_objective as dual_objective
     from antidote_learn.core.relaxation import relax as relax
     from antidote_learn.core.relaxation import relax_penalized as relax_penalized
+    from antidote_learn.core.transition_matrices import TransitionEstimate as TransitionEstimate
+    from antidote_learn.core.transition_matrices import estimate_transition as estimate_transition
     from antidote_learn.data.noise import inject as inject
     from antidote_learn.estimators.network import AntidoteClassifier as AntidoteClassifier
     from antidote_learn.estimators.reweighting import RobustClassifier as RobustClassifier
@@ -68,6 +70,7 @@ _HOME = {
     "Run": "training.results",
     "Status": "_types",
     "Tracker": "auditing.tracking",
+    "TransitionEstimate": "core.transition_matrices",
     "accumulate": "nn.accumulation",
     "alpha": "core.divergences",
     "apply_decisions": "auditing.applying",
@@ -75,6 +78,7 @@ _HOME = {
     "delta_from_rate": "core.budgets",
     "dual_objective": "core.relaxation",
     "estimate_noise_rate": "core.rates",
+    "estimate_transition": "core.transition_matrices",
     "find_label_issues": "auditing.label_issues",
     "from_conjugate": "core.conjugates",
     "inject": "data.noise",

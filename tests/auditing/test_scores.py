@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score
 from antidote_learn.auditing import scores
 from antidote_learn.auditing.neighbours import duplicate_groups, nearest_rows, second_votes, votes
 from antidote_learn.auditing.scores import likeliest_power, score
-from antidote_learn.auditing.transitions import GRID, Transition, anchors, estimate_transition
+from antidote_learn.auditing.transitions import GRID, Transition, anchors, transition_of_anchors
 from antidote_learn.core import beliefs
 from antidote_learn.core.beliefs import Beliefs, MeanBeliefs
 
@@ -65,7 +65,7 @@ def slow_transition(predicted, confidence, labels, count):
 def test_the_transition_is_the_slow_one(count, rate):
     true, given, _ = sample(300, count, rate, seed=count)
     confidence = np.random.default_rng(1).random(300)
-    fast = estimate_transition(true, confidence, given, count).towards(np.arange(count)).T
+    fast = transition_of_anchors(true, confidence, given, count).towards(np.arange(count)).T
     np.testing.assert_allclose(fast, slow_transition(true, confidence, given, count), rtol=1e-9)
     np.testing.assert_allclose(fast.sum(axis=1), 1.0)
 
@@ -148,7 +148,7 @@ def test_the_power_is_the_same_of_many_rows_as_of_all(monkeypatch):
     _, given, features = sample(3000, 5, 0.2, seed=4)
     probs = votes(nearest_rows(features), given, np.ones(3000), 5)
     pool = kept(probs, given)
-    transition = estimate_transition(probs.argmax(axis=1), probs.max(axis=1), given, 5)
+    transition = transition_of_anchors(probs.argmax(axis=1), probs.max(axis=1), given, 5)
     whole = likeliest_power(given, pool, transition)
     monkeypatch.setattr(scores, "ENOUGH", 5 * 1500)
     assert likeliest_power(given, pool, transition) == pytest.approx(whole, rel=0.2)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antidote_learn.auditing.neighbours import SMOOTHING, second_votes, votes
-from antidote_learn.auditing.transitions import Transition, estimate_transition
+from antidote_learn.auditing.transitions import Transition, transition_of_anchors
 from antidote_learn.core.beliefs import Beliefs, blocks
 
 FLOOR = 1e-4  # added to every probability before pooling, so that no source forbids a class
@@ -115,7 +115,7 @@ def _pool_sources(
 
 def _score_pool(labels: Integers, pool: Beliefs, judge: Beliefs, tell: Tell) -> LabelScores:
     predicted, confidence = judge.classes[:, 0].astype(np.int64), judge.probs[:, 0].astype(np.float64)
-    transition = estimate_transition(predicted, confidence, labels, pool.count)
+    transition = transition_of_anchors(predicted, confidence, labels, pool.count)
     power = likeliest_power(labels, judge, transition)
     posterior, log_odds = Beliefs.blank(len(labels), pool.count), np.empty(len(labels))
     for rows in blocks(len(labels), pool.count):

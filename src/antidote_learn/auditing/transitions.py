@@ -61,7 +61,7 @@ def anchors(predicted: Integers, confidence: Floats, count: int) -> Integers:
     return np.flatnonzero(confidence >= threshold[predicted])
 
 
-def estimate_transition(predicted: Integers, confidence: Floats, labels: Integers, count: int) -> Transition:
+def transition_of_anchors(predicted: Integers, confidence: Floats, labels: Integers, count: int) -> Transition:
     """Estimates T from anchors, with the shrinkage that explains their labels best.
 
     e_k = (o_k + a m) / (A_k + a) with o_k of the A_k anchors labelled otherwise and m = (sum o + .5) / (sum A + 1);

@@ -1,0 +1,134 @@
+"""Estimators of transition matrices: a known T is found again, by slow loops and cleanlab; bad input is one line."""
+
+import numpy as np
+import pytest
+
+from antidote_learn import estimate_transition
+from antidote_learn.core.transition_matrices import ESTIMATORS, check_transition, transpose_transition
+
+PAIR = np.array([[0.7, 0.3, 0.0], [0.0, 0.8, 0.2], [0.1, 0.0, 0.9]])
+
+
+def judgements(transition, n, *, seed=0, sharpness=6.0, noisy_probs=True):
+    """Clean posteriors of Gaussian logits, labels drawn through T, and probabilities of the given or true classes."""
+    rng = np.random.default_rng(seed)
+    k = len(transition)
+    truth = rng.integers(k, size=n)
+    logits = rng.normal(size=(n, k)) + sharpness * np.eye(k)[truth]
+    clean = np.exp(logits - logits.max(axis=1, keepdims=True))
+    clean /= clean.sum(axis=1, keepdims=True)
+    truth = np.array([rng.choice(k, p=p) for p in clean])
+    labels = np.array([rng.choice(k, p=transition[t]) for t in truth])
+    return (clean @ transition if noisy_probs else clean), labels
+
+
+@pytest.mark.parametrize(
+    ("method", "noisy", "tolerance"),
+    [("anchor", True, 0.03), ("anchor-max", True, 0.01), ("dual-t", True, 0.04), ("confident", False, 0.05)],
+)
+def test_a_known_transition_is_found_again(method, noisy, tolerance):
+    probs, labels = judgements(PAIR, 6000, noisy_probs=noisy)
+    found = estimate_transition(probs, labels, method=method)
+    np.testing.assert_allclose(found.transition, PAIR, atol=tolerance)
+    np.testing.assert_allclose(found.transition.sum(axis=1), 1.0, atol=1e-12)
+    assert found.noise_rate == pytest.approx(0.2, abs=tolerance)
+
+
+@pytest.mark.parametrize("method", ["dual-t", "confident"])
+def test_standard_errors_are_those_of_repeated_draws(method):
+    """The spread over draws of the labels is what is said, within a factor; a quarter of the rows doubles it."""
+    spreads, said = {}, {}
+    for n in (500, 2000):
+        runs = [
+            estimate_transition(*judgements(PAIR, n, seed=seed, noisy_probs=method == "dual-t"), method=method)
+            for seed in range(60)
+        ]
+        spreads[n] = np.std([run.transition for run in runs], axis=0)
+        said[n] = np.mean([run.standard_errors for run in runs], axis=0)
+        large = spreads[n] > 0.005
+        assert ((said[n][large] / spreads[n][large] > 0.5) & (said[n][large] / spreads[n][large] < 2.0)).all()
+    assert said[500].max() == pytest.approx(2 * said[2000].max(), rel=0.2)
+
+
+def test_anchors_are_worse_with_fewer_samples():
+    """The surest of few samples are not sure: the row of an anchor is then a mixture of rows."""
+
+    def error(n):
+        found = [
+            estimate_transition(*judgements(PAIR, n, seed=s, sharpness=1.0), method="anchor-max") for s in range(40)
+        ]
+        return np.mean([np.abs(estimate.transition - PAIR) for estimate in found])
+
+    assert error(30) > 1.5 * error(300) > 1.5 * error(3000)
+
+
+def test_dual_t_is_its_definition_sample_by_sample():
+    probs, labels = judgements(PAIR, 300, seed=3, sharpness=1.0)
+    found = estimate_transition(probs, labels, method="dual-t").transition
+    predicted = [max(range(3), key=lambda k: probs[s, k]) for s in range(300)]
+    for i in range(3):
+        anchors = sorted(range(300), key=lambda s: -probs[s, i])[:9]
+        for j in range(3):
+            total = 0.0
+            for middle in range(3):
+                same = [s for s in range(300) if predicted[s] == middle]
+                share = sum(predicted[s] == middle for s in anchors) / 9
+                total += share * sum(labels[s] == j for s in same) / len(same)
+            assert found[i, j] == pytest.approx(total, abs=1e-12)
+
+
+def test_the_confident_joint_is_cleanlab_s():
+    count = pytest.importorskip("cleanlab.count")
+    probs, labels = judgements(PAIR, 800, seed=1, sharpness=3.0, noisy_probs=False)
+    joint = count.compute_confident_joint(labels, probs, calibrate=False)  # (given, true); calibrated it is rounded
+    joint = joint * np.bincount(labels)[:, None] / joint.sum(axis=1, keepdims=True)
+    expected = (joint / joint.sum(axis=0)).T
+    np.testing.assert_allclose(estimate_transition(probs, labels, method="confident").transition, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ESTIMATORS)
+def test_clean_labels_give_the_identity(method):
+    probs, labels = judgements(np.eye(4), 4000, sharpness=12.0)
+    np.testing.assert_allclose(estimate_transition(probs, labels, method=method).transition, np.eye(4), atol=0.02)
+
+
+def test_the_other_convention_is_converted():
+    np.testing.assert_array_equal(transpose_transition(PAIR.T), PAIR)
+    with pytest.raises(ValueError, match="its columns do: pass its transpose"):
+        check_transition(PAIR.T)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "given", "message"),
+    [
+        ([[0.5, 0.4], [0.0, 1.0]], {}, "rows of a transition matrix must sum to 1; one misses it by 0.1"),
+        ([[1.5, -0.5], [0.0, 1.0]], {}, "must not have negative entries or NaN; its smallest is -0.5"),
+        ([[np.nan, 1.0], [0.0, 1.0]], {}, "negative entries or NaN"),
+        (np.eye(3), {"classes": 4}, r"shape \(4, 4\), as there are 4 classes; received \(3, 3\)"),
+        (np.ones((2, 3)) / 3, {}, r"shape \(K, K\); received \(2, 3\)"),
+        ([1.0], {}, r"shape \(K, K\); received \(1,\)"),
+        (np.full((2, 2), 0.5), {"invertible": True}, "is singular: two classes are labelled alike"),
+    ],
+)
+def test_what_is_no_transition_is_said(matrix, given, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        check_transition(matrix, **given)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("probs", "labels", "method", "message"),
+    [
+        (np.eye(2), [0, 1], "guess", "unknown method 'guess' of a transition matrix; accepted: anchor, anchor-max"),
+        (np.eye(2), [0, 2], "anchor", "labels must be 0 to 1, as probs has 2 columns; received 2"),
+        (np.eye(2), [0.0, 1.0], "anchor", "labels must be 2 whole numbers"),
+        (np.eye(2), [0], "anchor", "one for each row of probs"),
+        (np.ones(2), [0, 1], "anchor", r"shape \(N, K\) with K >= 2"),
+        (np.ones((2, 2)), [0, 1], "anchor", "every row with the sum 1"),
+        (np.eye(3), [0, 1, 1], "confident", "no sample is labelled 2: leave that class out"),
+    ],
+)
+def test_what_cannot_be_estimated_is_said(probs, labels, method, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        estimate_transition(probs, labels, method=method)
+    assert "\n" not in str(caught.value)
