@@ -1,14 +1,17 @@
 """A method that needs all that the protocol offers: stages, streams, views, an average, an ensemble, own parameters."""
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch.nn.functional as F
 from sklearn.datasets import load_iris
 
 from antidote_learn import load, train
 from antidote_learn.data.batching import cut_plan
-from antidote_learn.methods import EpochPlan, Stream
+from antidote_learn.data.recipes import RECIPES
+from antidote_learn.methods import EpochPlan, StepStats, Stream
 from tests.methods.stopping import numbers, stop_and_resume
 from tests.methods.two_streams import TwoStreams
 
@@ -126,3 +129,39 @@ def test_targets_go_with_their_samples():
 def test_what_cannot_be_visited_is_said(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+HEARD = []
+
+
+@dataclass
+class Listening:
+    """Keeps the views of its batches."""
+
+    def build(self, ctx):
+        self.net = ctx.network()
+        self.optimizer = ctx.optimizer(self.net)
+
+    def begin_epoch(self, epoch, ctx):
+        return EpochPlan((Stream("all", views=("weak", "weak", "plain")),))
+
+    def step(self, batch, ctx):
+        HEARD.append((batch.index.numpy(), [view.numpy() for view in batch.views]))
+        loss = ctx.mean(F.cross_entropy(self.net(batch.inputs), batch.labels, reduction="none"), batch)
+        ctx.update(loss, self.optimizer)
+        return StepStats(loss.detach(), {})
+
+
+def test_views_are_augmented_each_on_its_own_or_not_at_all(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=80)
+    X = (rng.integers(0, 100, size=(80, 3, 12, 12)) + 100 * y[:, None, None, None]).astype(np.uint8)
+    HEARD.clear()
+    run = train((X, y), method=Listening, epochs=2, model="mlp:hidden=[4]", protocol="cifarn-ce", out=tmp_path)
+    recipe, source = RECIPES["cifar10n"], run.samples["index"].to_numpy()
+    mean, std = (np.array(part).reshape(3, 1, 1) for part in (recipe.mean, recipe.std))
+    for index, (one, two, plain) in HEARD:
+        assert not np.allclose(one, two)  # drawn anew for each view
+        np.testing.assert_allclose(plain, (X[source[index]] / 255.0 - mean) / std, atol=1e-5)
+    visited = np.concatenate([index for index, _ in HEARD])
+    assert (np.bincount(visited) == 2).all()  # twice in two epochs
