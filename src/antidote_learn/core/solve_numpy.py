@@ -50,11 +50,13 @@ def solve_on_host(
     """Solves in float64, a chunk at a time where the sample is large; bad values are refused."""
     values = (losses if losses.dtype in (torch.float32, torch.float64) else losses.float()).numpy()
     given = mass = None if measure is None else _unit_measure(measure)
-    labels = None if groups is None or _is_one_group(groups.numpy()) else groups.numpy()
+    labels = None if groups is None else groups.numpy()
     keep = None
     if mass is not None and not mass.all():
         keep = mass > 0.0
         values, mass = values[keep], mass[keep]
+    if labels is not None and _is_one_group(labels if keep is None else labels[keep]):
+        labels = None
     low, high = extremes(values)
     missing: Any = 0.0
     if not (-math.inf < low and high < math.inf):
@@ -103,7 +105,7 @@ def _write_outcome(sample: HostSample, outcome: Outcome, out: Any, rows: Any) ->
 
 
 def _is_one_group(labels: Any) -> bool:
-    """Whether all rows are in one group, which is the problem without groups."""
+    """Whether all rows that have mass are in one group, which is the problem without groups."""
     first, last = extremes(labels)
     return bool(first == last)
 
