@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from functools import partial
 from multiprocessing import current_process
@@ -170,6 +171,6 @@ def _call(work: Callable[..., Any], arguments: tuple[Any, ...], flag: Any, fabri
         result = work(engine, *arguments), False
     except Interrupted:
         result = None, True
-    if current_process().name != "MainProcess" and dist.is_initialized():
-        dist.destroy_process_group()  # threads of a group that is left open abort a process as it ends
+    if engine.rank > 0 and current_process().name != "MainProcess":
+        os._exit(0)  # its result is not asked for, and threads of its group may abort a process that ends step by step
     return result
