@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable
 from functools import partial
 from multiprocessing import current_process
@@ -172,5 +173,7 @@ def _call(work: Callable[..., Any], arguments: tuple[Any, ...], flag: Any, fabri
     except Interrupted:
         result = None, True
     if engine.rank > 0 and current_process().name != "MainProcess":
-        os._exit(0)  # its result is not asked for, and threads of its group may abort a process that ends step by step
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)  # nobody asks for its result, and threads of its group may abort a process that ends step by step
     return result
