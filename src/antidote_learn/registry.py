@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 from antidote_learn.core.losses import LOSSES
 from antidote_learn.core.losses.grammar import parse_loss
 from antidote_learn.methods.co_teaching import CoTeaching
+from antidote_learn.methods.corrections import Backward, Forward, Rent, Rw
 from antidote_learn.methods.elr import Elr
+from antidote_learn.methods.f_div import FDiv
+from antidote_learn.methods.mixup import MixUp
+from antidote_learn.methods.nlnl_stages import NlnlStages
+from antidote_learn.methods.nls import Nls
 from antidote_learn.methods.objectives import (
     Antidote,
     AntidoteDataset,
@@ -24,13 +29,17 @@ from antidote_learn.methods.objectives import (
     AntidoteLearnedBudget,
     AntidoteMix,
 )
-from antidote_learn.methods.parameters import Recipe, check_recipe, parameters_of
+from antidote_learn.methods.parameters import Recipe, check_recipe, makes_objective, parameters_of
+from antidote_learn.methods.peer import Peer
+from antidote_learn.methods.rrm import Rrm
+from antidote_learn.methods.t_revision import TRevision
+from antidote_learn.methods.volminnet import VolMinNet
 from antidote_learn.presets import PresetCase, preset
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from antidote_learn.methods.base import Method
+    from antidote_learn.methods.base import Method, Objective
     from antidote_learn.nn.robust_loss import RobustLoss
 
 BUDGETS = ("noise_rate", "delta", "penalty")  # the parameters that set a budget
@@ -47,6 +56,18 @@ METHODS: dict[str, Recipe] = {
     "antidote-dro": AntidoteDro,
     "co-teaching": CoTeaching,
     "elr": Elr,
+    "forward": Forward,
+    "backward": Backward,
+    "rw": Rw,
+    "rent": Rent,
+    "t-revision": TRevision,
+    "volminnet": VolMinNet,
+    "f-div": FDiv,
+    "peer": Peer,
+    "nls": Nls,
+    "nlnl-stages": NlnlStages,
+    "mixup": MixUp,
+    "rrm": Rrm,
 }
 # Names of methods and losses in the published code.
 ALIASES = {
@@ -105,9 +126,36 @@ class MethodSpec:
         return {} if self.maker is None else parameters_of(self.maker)
 
     @property
+    def inner(self) -> MethodSpec | None:
+        """The objective inside the method, its parameter ``objective``; None for a method without that parameter."""
+        if "objective" not in self.readers:
+            return None
+        assert self.maker is not None  # a loss has no parameters here
+        default = next(part.default for part in fields(self.maker) if part.name == "objective")  # type: ignore[arg-type]
+        return method_of(self.parameters.get("objective", default))
+
+    @property
     def forgets(self) -> bool:
-        """Whether the method has a budget, which must be given or estimated."""
-        return "noise_rate" in self.readers
+        """Whether the method, or the objective inside it, has a budget, which must be given or estimated."""
+        return "noise_rate" in (self.inner or self).readers
+
+    @property
+    def rate(self) -> Any:
+        """The noise rate that the method, or the objective inside it, is given: a number or a word; else None."""
+        return (self.inner or self).parameters.get("noise_rate")
+
+    def with_parameters(self, **values: Any) -> MethodSpec:
+        """The method with other values of some parameters."""
+        return replace(self, parameters={**self.parameters, **values})
+
+    def with_rate(self, rate: Any) -> MethodSpec:
+        """The method with another noise rate, its own or that of the objective inside it."""
+        inner = self.inner
+        return (
+            self.with_parameters(noise_rate=rate)
+            if inner is None
+            else self.with_parameters(objective=inner.with_rate(rate))
+        )
 
     def __str__(self) -> str:
         """The method as the user writes it."""
@@ -144,7 +192,8 @@ def register_method(name: str, recipe: Recipe) -> None:
     Args:
         name: The name that the user writes, with parameters as in "name:key=value".
         recipe: A dataclass whose fields are the parameters. Its objects are methods (`methods.base.Method`), or have a
-            function ``objective(samples)`` that gives the objective of one network (`methods.base.Objective`).
+            function ``method()`` that gives one, or a function ``objective(samples)`` that gives the objective of one
+            network (`methods.base.Objective`).
 
     Raises:
         ValueError: The name is taken or is no name, or the recipe is no such class.
@@ -169,6 +218,8 @@ def register_method(name: str, recipe: Recipe) -> None:
 
 def method_of(given: Any) -> MethodSpec:
     """The method that `train` is given as a text, as a class, or as an object with its parameters."""
+    if isinstance(given, MethodSpec):
+        return given
     if isinstance(given, str):
         return parse_method(given)
     recipe = given if isinstance(given, type) else type(given)
@@ -176,7 +227,18 @@ def method_of(given: Any) -> MethodSpec:
     if isinstance(given, type):
         return MethodSpec(recipe.__name__, {}, recipe)
     values = {part.name: getattr(given, part.name) for part in fields(recipe) if part.init}
+    if "objective" in values:
+        values["objective"] = _objective_of(values["objective"])
     return MethodSpec(recipe.__name__, {k: v for k, v in values.items() if v is not None}, recipe)
+
+
+def _objective_of(given: Any) -> MethodSpec:
+    """The objective inside a method: a loss, or a method that trains one network on one objective."""
+    spec = method_of(given)
+    if spec.maker is not None and not makes_objective(spec.maker):
+        known = ", ".join(name for name, recipe in METHODS.items() if makes_objective(recipe))
+        raise ValueError(f"objective must be a loss or one of {known}; {str(spec)!r} is a whole training method")
+    return spec
 
 
 def expand_name(text: str, *, data: str = "cifar10", noise: str = "symmetric") -> str:
@@ -226,7 +288,7 @@ def parse_method(text: str) -> MethodSpec:
         'nce+0.5*mae'
     """
     text = expand_name(text)
-    name, *given = re.split(r":(?![^\[]*\])", text)
+    name, *given = split_outside_brackets(text, ":")
     recipe = known_recipe(name)
     if recipe is None:
         if name not in LOSSES and not set(name) & set("+*"):
@@ -245,11 +307,34 @@ def parse_method(text: str) -> MethodSpec:
             found[key] = accepted[key](value[1:-1] if value.startswith("[") and value.endswith("]") else value)
         except ValueError as error:
             raise ValueError(f"method {text!r}: {key} must be {error}, got {value!r}") from error
+    if "objective" in found:
+        found["objective"] = _objective_of(found["objective"])
     return MethodSpec(name, found)
+
+
+def split_outside_brackets(text: str, mark: str) -> list[str]:
+    """The parts of a text between marks; a mark inside square brackets divides nothing.
+
+    Example:
+        >>> split_outside_brackets("mixup:objective=[antidote:divergence=[alpha:2]]:alpha=4", ":")
+        ['mixup', 'objective=[antidote:divergence=[alpha:2]]', 'alpha=4']
+    """
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "[") - (letter == "]")
+        if letter == mark and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
 
 
 def with_budget(spec: MethodSpec, given: Mapping[str, Any]) -> MethodSpec:
     """The method with exactly one budget, if it takes any: its own, the given one, or the estimated rate."""
+    inner = spec.inner
+    if inner is not None:
+        budgeted = with_budget(inner, given)
+        return spec if budgeted == inner else spec.with_parameters(objective=budgeted)
     chosen = {key: value for key, value in given.items() if value is not None}
     own = {key: spec.parameters[key] for key in BUDGETS if key in spec.parameters}
     foreign = [key for key in chosen if key not in spec.readers]
@@ -261,27 +346,47 @@ def with_budget(spec: MethodSpec, given: Mapping[str, Any]) -> MethodSpec:
         both = " and ".join([*(f"{k}={v}" for k, v in own.items()), *(f"{k}={v}" for k, v in chosen.items())])
         raise ValueError(f"give one of noise_rate, delta and penalty, got {both}")
     estimated = {} if chosen or own else {"noise_rate": "auto"}
-    return replace(spec, parameters={**spec.parameters, **chosen, **estimated})
+    return spec.with_parameters(**chosen, **estimated)
 
 
 def build_method(spec: MethodSpec, *, samples: int = 1) -> Method:
     """Builds a method for a number of training samples; its budget must be a number."""
     from antidote_learn.methods.one_network import OneNetwork
+
+    if spec.maker is None or makes_objective(spec.maker):
+        return OneNetwork(build_objective(spec, samples=samples))
+    inner = spec.inner
+    built = {} if inner is None else {"objective": build_objective(inner, samples=samples)}
+    made = spec.maker(**{**spec.parameters, **built})
+    method: Method = made.method() if hasattr(made, "method") else made
+    return method
+
+
+def build_objective(spec: MethodSpec, *, samples: int = 1) -> Objective:
+    """Builds the objective of one network: the mean of a loss, or the one that a method makes."""
     from antidote_learn.nn.mean import MeanLoss
 
     if spec.maker is None:
-        return OneNetwork(MeanLoss(spec.name))
-    made = spec.maker(**spec.parameters)
-    return OneNetwork(made.objective(samples)) if hasattr(made, "objective") else made
+        return MeanLoss(spec.name)
+    objective: Objective = spec.maker(**spec.parameters).objective(samples)
+    return objective
 
 
-def check_method(method: MethodSpec) -> None:
-    """Builds a method once to check its parameters, with a stand-in for a rate that is not known yet."""
-    rate = method.parameters.get("noise_rate")
+def check_method(method: MethodSpec, *, epochs: int | None = None) -> None:
+    """Builds a method once to check its parameters, with a stand-in for a rate that is not known yet.
+
+    Args:
+        method: The method.
+        epochs: The epochs of the training, which the stages of the method must fit in; None if not known yet.
+    """
+    from antidote_learn.methods.base import Hooks
+
+    rate = method.rate
     if isinstance(rate, str) and rate not in ("auto", "injected"):
         raise ValueError(f"noise_rate must be auto, injected or a number in [0, 1), got {rate!r}")
-    stand_in = {**method.parameters, **({"noise_rate": 0.1} if isinstance(rate, str) else {})}
-    build_method(replace(method, parameters=stand_in))
+    built = build_method(method.with_rate(0.1) if isinstance(rate, str) else method)
+    if epochs is not None:
+        Hooks(built).stages(epochs)
 
 
 def loss(

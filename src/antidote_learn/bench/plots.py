@@ -68,7 +68,7 @@ def save(figure: Figure, path: Path) -> Path:
 
 def run_rate(run: Run) -> float:
     """Returns a run's noise rate: the one it was told, else its estimate, else the realised one."""
-    told = parse_method(run.spec["method"]).parameters.get("noise_rate")
+    told = parse_method(run.spec["method"]).rate
     if isinstance(told, float):
         return told
     estimated = run.summary["noise_rate"]

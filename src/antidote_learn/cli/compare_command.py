@@ -75,7 +75,9 @@ def cell_options(training: given.TrainingOptions) -> dict[str, Any]:
 
 def split_list(text: str) -> list[str]:
     """Returns the parts of a list with commas; commas in brackets do not split."""
-    return [part.strip() for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
+    from antidote_learn.registry import split_outside_brackets
+
+    return [part.strip() for part in split_outside_brackets(text, ",") if part.strip()]
 
 
 def _make_comparison(cells: "Sequence[Cell]", folder: Path, engine: str, jobs: int | None, quiet: bool) -> "Comparison":

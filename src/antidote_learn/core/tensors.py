@@ -1,4 +1,4 @@
-"""Checks of the tensors that users hand over, with messages that say what was received and what is accepted."""
+"""Checks of the tensors that users hand over, and their precision."""
 
 from __future__ import annotations
 
@@ -29,3 +29,8 @@ def check_groups(groups: Tensor, losses: Tensor) -> None:
         raise ValueError(f"groups must be a tensor of the losses' shape {tuple(losses.shape)}, got {kind}")
     if groups.is_floating_point() or groups.is_complex() or groups.dtype == torch.bool:
         raise ValueError(f"groups must hold whole numbers, one group each; got {groups.dtype}: use groups.long()")
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """The tensor in at least float32: half precision has too few digits for a loss."""
+    return x.float() if isinstance(x, Tensor) and x.dtype in (torch.float16, torch.bfloat16) else x

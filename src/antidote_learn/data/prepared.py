@@ -307,3 +307,8 @@ def _hash_of_texts(encoding: Encoding, parts: Sequence[Any]) -> str:
         if isinstance(column, EmbeddingColumn)
     ]
     return hashlib.sha256(json.dumps(found).encode()).hexdigest() if found else ""
+
+
+def true_transition(data: Prepared) -> NDArray[np.float64] | None:
+    """The true transition matrix (K, K), where the noise is known."""
+    return None if data.noise is None else data.noise.transition

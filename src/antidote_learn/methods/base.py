@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from antidote_learn._types import Batch, Relaxed, Visit
 
+DECAY = 0.01  # the weight decay of AdamW, as torch has it by default
+
 
 @dataclass(frozen=True, eq=False)
 class Scores:
@@ -158,8 +160,13 @@ class Context(Protocol):
         """Gives a network new weights, and clears its optimisers' memory, as at the start of a training."""
         ...
 
-    def optimizer(self, of: nn.Module | Sequence[nn.Parameter], *, lr: float | None = None) -> Optimizer:
-        """The run's optimiser of a network, on the run's schedule; with ``lr``, AdamW at that constant rate."""
+    def optimizer(
+        self, of: nn.Module | Sequence[nn.Parameter], *, lr: float | None = None, weight_decay: float = DECAY
+    ) -> Optimizer:
+        """The run's optimiser of a network, on the run's schedule; with ``lr``, AdamW at that constant rate.
+
+        ``weight_decay`` is that of AdamW; the run's optimiser has the run's own.
+        """
         ...
 
     def buffer(self, name: str, tensor: Tensor) -> Tensor:
@@ -190,6 +197,10 @@ class Context(Protocol):
 
     def gather(self, rows: Tensor, batch: Batch) -> Tensor:
         """The rows of the whole batch, in order and without gradients, from each process's own rows (B, ...)."""
+        ...
+
+    def own_rows(self, rows: Tensor, batch: Batch) -> Tensor:
+        """This process's own rows (B, ...) among the rows of the whole batch: the inverse of `gather`."""
         ...
 
     def score(self, net: nn.Module, *, view: str = "plain") -> Scores:

@@ -37,8 +37,12 @@ class OneNetwork:
         """Trains on the global batch; the gradient, averaged over processes, does not depend on the batch's split."""
         logits = self.net(batch.inputs)
         weight = None if self.sample_weight is None else self.sample_weight[batch.index].to(logits.device)
+        return self.learn(logits, batch.labels, weight, batch, ctx)
+
+    def learn(self, logits: Tensor, labels: Tensor, weight: Tensor | None, batch: Batch, ctx: Context) -> StepStats:
+        """Takes a step on logits and labels that a method may have changed; ``weight`` (B,) is their measure."""
         visit = Visit(batch.index, weight, ctx.progress, ctx.processes / batch.total)
-        loss = self.objective.batch_loss(logits, batch.labels, visit)
+        loss = self.objective.batch_loss(logits, labels, visit)
         ctx.update(loss, *self.optimizers)
         return StepStats(loss.detach(), self.objective.figures())
 

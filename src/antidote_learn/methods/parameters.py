@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 Recipe = Callable[..., Any]
-"""A dataclass whose objects are methods, or have a function ``objective(samples)``."""
+"""A dataclass whose objects are methods, or have a function ``method()`` or ``objective(samples)`` that makes one."""
 
 Rate = float | Literal["auto", "injected"]
 """A share of wrong labels: a number, or a word that the trainer replaces by the estimated or the injected rate."""
@@ -36,14 +36,20 @@ def about(recipe: Recipe) -> str:
 
 
 def check_recipe(name: str, recipe: Any) -> None:
-    """Raises ValueError for a recipe that is no dataclass, or makes neither a method nor an objective."""
+    """Raises ValueError for a recipe that is no dataclass, is no method, and makes neither a method nor an objective."""
     if not isinstance(recipe, type) or not is_dataclass(recipe):
         raise ValueError(f"method {name!r} must be a dataclass, its fields are the parameters; received {recipe!r}")
     lacking = [part for part in REQUIRED if not hasattr(recipe, part)]
-    if lacking and not hasattr(recipe, "objective"):
+    if lacking and not makes_objective(recipe) and not hasattr(recipe, "method"):
         raise ValueError(
-            f"method {name!r} has no {lacking[0]!r}: a method has {', '.join(REQUIRED)}, or instead of them objective"
+            f"method {name!r} has no {lacking[0]!r}: a method has {', '.join(REQUIRED)}, or instead of them objective "
+            "or method"
         )
+
+
+def makes_objective(recipe: Any) -> bool:
+    """Whether a recipe makes the objective of one network; elsewhere ``objective`` may be a parameter."""
+    return callable(getattr(recipe, "objective", None))
 
 
 def _reader(hint: Any) -> Callable[[str], Any]:

@@ -23,8 +23,9 @@ from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.core.relaxation import relax, relax_penalized
 from antidote_learn.core.solution import Solution
 from antidote_learn.core.solve import empty_solution, weigh
+from antidote_learn.core.tensors import at_least_float32
 from antidote_learn.nn.distributed import ProcessGroup, active_group, gather_losses
-from antidote_learn.nn.elements import Elements, at_least_float32, combine, nothing, reduce_losses
+from antidote_learn.nn.elements import Elements, combine, nothing, reduce_losses
 from antidote_learn.nn.objective import RelaxingLoss, check_base_losses, one_budget
 
 

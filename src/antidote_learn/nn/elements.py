@@ -216,11 +216,6 @@ def outside_autocast(input: Tensor) -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext()
 
 
-def at_least_float32(x: Tensor) -> Tensor:
-    """The tensor in at least float32: half precision has too few digits for a loss."""
-    return x.float() if isinstance(x, Tensor) and x.dtype in (torch.float16, torch.bfloat16) else x
-
-
 def combine(
     measure: Tensor | None, sample_weight: Tensor | None, shape: torch.Size, dtype: torch.dtype
 ) -> Tensor | None:

@@ -10,10 +10,10 @@ from antidote_learn._checks import check_number, check_penalty
 from antidote_learn._types import PerSampleLoss, Relaxed
 from antidote_learn.core.budgets import delta_from_rate, require_forgetting
 from antidote_learn.core.divergences import Divergence
+from antidote_learn.core.tensors import at_least_float32
 from antidote_learn.nn.distributed import ProcessGroup
 from antidote_learn.nn.elements import (
     Elements,
-    at_least_float32,
     check_keywords,
     class_elements,
     combine,

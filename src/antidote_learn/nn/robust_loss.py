@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from antidote_learn.core.losses.grammar import build_closed_form, loss_function, parse_loss
+from antidote_learn.core.tensors import at_least_float32
 from antidote_learn.nn.elements import (
-    at_least_float32,
     check_keywords,
     class_elements,
     outside_autocast,

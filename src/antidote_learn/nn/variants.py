@@ -14,8 +14,9 @@ from antidote_learn._types import PerSampleLoss, Relaxed, Visit
 from antidote_learn.core.budgets import budget_of, penalty_value, require_forgetting
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
 from antidote_learn.core.relaxation import dual_objective, relax
+from antidote_learn.core.tensors import at_least_float32
 from antidote_learn.nn.distributed import active_group, gather_losses
-from antidote_learn.nn.elements import at_least_float32, outside_autocast, per_sample_loss
+from antidote_learn.nn.elements import outside_autocast, per_sample_loss
 
 LAMBDA_START = 0.1  # the first multiplier, as in the authors' CIFAR script
 LAMBDA_RESET = 0.01  # the multiplier after a negative one, as in the authors' code

@@ -15,7 +15,7 @@ from antidote_learn._types import Batch
 from antidote_learn.data.batching import rank_slice
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.data.streams import VIEWS
-from antidote_learn.methods.base import Scores, Stateful
+from antidote_learn.methods.base import DECAY, Scores, Stateful
 from antidote_learn.models import Model, build_model
 from antidote_learn.models.ensembles import Ensemble
 from antidote_learn.presets.protocols import TrainingSettings
@@ -76,10 +76,15 @@ class TrainingContext:
         copy.load_state_dict(plain_network(net).state_dict())
         return self._add_network(role, copy)
 
-    def optimizer(self, of: nn.Module | Sequence[nn.Parameter], *, lr: float | None = None) -> Optimizer:
+    def optimizer(
+        self, of: nn.Module | Sequence[nn.Parameter], *, lr: float | None = None, weight_decay: float = DECAY
+    ) -> Optimizer:
         """Adds an optimiser: the run's, on the run's schedule, or AdamW at a constant rate."""
         parameters = list(of.parameters()) if isinstance(of, nn.Module) else list(of)
-        own = AdamW(parameters, lr=lr) if lr is not None else _run_optimizer(parameters, self._settings, self.device)
+        if lr is None:
+            own = _run_optimizer(parameters, self._settings, self.device)
+        else:
+            own = AdamW(parameters, lr=lr, weight_decay=weight_decay)
         optimizer = self._engine.setup_optimizer(own)
         roles = [role for role, net in self.networks.items() if net is of and role not in self.optimizers]
         self.optimizers[roles[0] if roles and lr is None else f"optimizer{len(self.optimizers)}"] = optimizer
@@ -141,9 +146,12 @@ class TrainingContext:
 
     def gather(self, rows: Tensor, batch: Batch) -> Tensor:
         """The rows of the whole batch, in order, without gradients."""
-        whole = np.arange(batch.total)
-        parts = [rank_slice(whole, rank, self.processes) for rank in range(self.processes)]
+        parts = [self._part(batch, rank) for rank in range(self.processes)]
         return self._engine.gather(rows.detach(), [part.stop - part.start for part in parts])
+
+    def own_rows(self, rows: Tensor, batch: Batch) -> Tensor:
+        """This process's own rows among those of the whole batch."""
+        return rows[self._part(batch, self._engine.rank)]
 
     def score(self, net: nn.Module, *, view: str = "plain") -> Scores:
         """Scores the whole training set, and leaves the network in the mode that it was in."""
@@ -208,6 +216,10 @@ class TrainingContext:
             restore_optimizer(optimizer, tensors, numbers[name], f"{name}.optimizer.")
         for name, thing in self.things.items():
             thing.load_state_dict(tensors_under(f"{name}.", tensors))
+
+    def _part(self, batch: Batch, rank: int) -> slice:
+        """The rows of the whole batch that a process has."""
+        return rank_slice(np.arange(batch.total), rank, self.processes)
 
     def _build(self, seed: int) -> nn.Module:
         net = build_model(self._network, shape=self._data.encoding.shape, classes=self.classes, seed=seed)

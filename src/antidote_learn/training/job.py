@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ def main_training(trainer: Trainer, folder: Path) -> Training:
 
 
 def _estimate_if_unknown(trainer: Trainer, job: Job) -> dict[str, Any] | None:
-    if job.method.parameters.get("noise_rate") != "auto":
+    if job.method.rate != "auto":
         return None
     found = estimate_rate(trainer, job.folder)
     for warning in found["warnings"]:
@@ -99,7 +99,7 @@ def _estimate_if_unknown(trainer: Trainer, job: Job) -> dict[str, Any] | None:
 
 
 def _with_rate(method: MethodSpec, rate: dict[str, Any] | None) -> MethodSpec:
-    return method if rate is None else replace(method, parameters={**method.parameters, "noise_rate": rate["rate"]})
+    return method if rate is None else method.with_rate(rate["rate"])
 
 
 def _evaluate(trainer: Trainer, job: Job, progress: Progress, record: dict[str, Any]) -> None:

@@ -202,9 +202,12 @@ class _Fit:
         self.ctx.progress = epoch / self.training.epochs
         self.ctx.set_seed(_seeds(1, self.settings.seed, self.training.number, epoch, 1)[0])
         self._set_rate(stage, epoch, 0.0)
-        if epoch == self.starts[self._place()]:
-            self.hooks.begin_stage(stage, self.ctx)
-        self.progress.plan = self.hooks.begin_epoch(epoch, self.ctx)
+        try:
+            if epoch == self.starts[self._place()]:
+                self.hooks.begin_stage(stage, self.ctx)
+            self.progress.plan = self.hooks.begin_epoch(epoch, self.ctx)
+        except ValueError as error:  # an estimate was refused
+            raise RunFailed(f"epoch {epoch + 1}: {error}") from error
 
     def _take_step(self, batch: Batch) -> StepStats:
         try:

@@ -14,7 +14,8 @@ from antidote_learn.data.posterior import Posterior
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare
 from antidote_learn.models import check_model, default_model
 from antidote_learn.presets.protocols import TrainingSettings
-from antidote_learn.registry import MethodSpec, stand_in_note
+from antidote_learn.registry import MethodSpec, check_method, stand_in_note
+from antidote_learn.training.given_transitions import wire_transition
 from antidote_learn.training.job import Job
 from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.relabel import SURE, read_beliefs, relabel_rows
@@ -65,10 +66,12 @@ def prepare_run(resolved: ResolvedRequest) -> Job:
     settings = settings_for(asked.protocol, arrays, resolved.settings, seed=asked.seed)
     data, note = _prepare_data(asked, arrays, settings, reporter), _preset_note(asked)
     method, data_hash = _with_injected(method, data.noise), fingerprint(data)
+    method, text = wire_transition(method, data)
     if posterior is not None:
         data = _relabel(data, posterior, soft=asked.method is None, reporter=reporter)
     data = replace(data, notes=(*data.notes, *([note] if note else [])))
     settings = replace(settings, batch_size=_batch_size(asked, settings, len(data.labels)))
+    check_method(method, epochs=settings.epochs)
     network, settings = choose_network(asked.model, settings, shape=data.encoding.shape, classes=len(data.classes))
     spec = Spec(
         data=asked.data_name or data.name,
@@ -76,7 +79,7 @@ def prepare_run(resolved: ResolvedRequest) -> Job:
         classes=len(data.classes),
         samples=len(data.labels),
         noise_seed=asked.own_noise_seed,
-        method=str(method),
+        method=text,
         settings=settings,
         labels=digest,
         preset_note=note,
@@ -144,9 +147,7 @@ def _batch_size(asked: Request, settings: TrainingSettings, samples: int) -> int
 
 
 def _with_injected(method: MethodSpec, noise: Any) -> MethodSpec:
-    if method.parameters.get("noise_rate") != "injected":
-        return method
-    return replace(method, parameters={**method.parameters, "noise_rate": noise.rate})
+    return method.with_rate(noise.rate) if method.rate == "injected" else method
 
 
 def _default_folder(spec: Spec) -> Path:

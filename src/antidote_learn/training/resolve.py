@@ -18,6 +18,7 @@ from antidote_learn.data.posterior import check_audit_folder
 from antidote_learn.data.sentences import check_text_features
 from antidote_learn.models import split_model
 from antidote_learn.registry import MethodSpec, check_method, expand_name, method_of, with_budget
+from antidote_learn.training.given_transitions import asks_for_injected, check_source
 from antidote_learn.training.settings import check_seeds, resolve_settings
 
 if TYPE_CHECKING:
@@ -140,13 +141,20 @@ def method_for(asked: Request, *, default: str = "antidote") -> MethodSpec:
         {"noise_rate": rate, "delta": asked.delta, "penalty": asked.penalty},
     )
     check_injected(method, asked.noise)
+    check_source(method)
     return method
 
 
 def check_injected(method: MethodSpec, noise: str) -> None:
-    """Raises ValueError where the method asks for the rate of injected noise, and no noise is injected."""
-    if method.parameters.get("noise_rate") == "injected" and parse_noise(noise).kind == "none":
+    """Raises ValueError where the method asks for the rate or the matrix of injected noise, and none is injected."""
+    if parse_noise(noise).kind != "none":
+        return
+    if method.rate == "injected":
         raise ValueError("noise_rate=injected needs noise that was injected: add `noise`, or give a rate")
+    if asks_for_injected(method):
+        raise ValueError(
+            "transition=injected needs noise that was injected: add `noise`, or name an estimator or a file"
+        )
 
 
 def _check_numbers(asked: Request) -> None:
