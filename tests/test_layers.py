@@ -43,9 +43,9 @@ INSIDE = {
         "tensors",
         "divergences", "sample", "sample_numpy", "sample_torch", "groups", "budgets", "moments", "solution", "kl",
         "chi2", "steps", "pivots", "solvers", "solve_numpy", "solve_torch", "solve", "envelope", "fused", "relaxation",
-        "conjugates", "rates", "beliefs", "reuse", "selection", "transition_matrices",
+        "conjugates", "rates", "beliefs", "reuse", "selection", "total_variation", "transition_matrices",
         "losses.classes", "losses.likelihood", "losses.bounded", "losses.asymmetric", "losses.contrast",
-        "losses.__init__", "losses.rowwise", "losses.closed", "losses.grammar",
+        "losses.__init__", "losses.rowwise", "losses.closed", "losses.grammar", "independent_pairs",
     ),
     "nn": (
         "averaging", "distributed", "elements", "mean", "robust_loss", "objective", "antidote", "accumulation",
