@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 OFFSET = 1e-5  # added to every probability, as published: -log of it is at most 11.5, however small the probability
 
-# (g, its conjugate f*(g)) of v, as published. g rises with v for the first five. It falls for the last three: their
-# losses are least where the given label has the smallest probability.
+# (g, its conjugate f*(g)) of v; g rises with v. The last three are published with -v in place of v, whose losses are
+# least where the given label has the smallest probability: a network would learn the opposite.
 GENERATORS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
     "total-variation": (lambda v: v.tanh() / 2.0, lambda v: v.tanh() / 2.0),
     "jensen-shannon": (
@@ -26,10 +26,9 @@ GENERATORS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tenso
     "kl": (lambda v: v, lambda v: (v - 1.0).exp()),
     "pearson": (lambda v: v, lambda v: v.square() / 4.0 + v),
     "jeffrey": (lambda v: v, lambda v: v + v.square() / 4.0 + v**3 / 16.0),  # a conjugate up to its third power
-    "reverse-kl": (lambda v: -v.exp(), lambda v: -1.0 - v),
-    # The root is of 1 - v where the conjugate has 1 - g(v), as published. It has a floor: v reaches 1 + 1e-5.
-    "neyman": (lambda v: -v.expm1(), lambda v: 2.0 - 2.0 * (1.0 - v).clamp(min=OFFSET).sqrt()),
-    "squared-hellinger": (lambda v: -v.expm1(), lambda v: (-v).expm1()),
+    "reverse-kl": (lambda v: -(-v).exp(), lambda v: v - 1.0),
+    "neyman": (lambda v: -(-v).expm1(), lambda v: 2.0 - 2.0 * (-v / 2.0).exp()),
+    "squared-hellinger": (lambda v: -(-v).expm1(), lambda v: v.expm1()),
 }
 
 
@@ -37,7 +36,7 @@ def divergence_losses(probs: Tensor, labels: Tensor, other: Tensor, generator: s
     """(B,) losses of F-Div, -g(v_y) + f*(g(v_other)) with v_k = p_k + 1e-5.
 
     Minus their mean is a lower bound of the f-mutual information of samples and labels, which the best v reach; for
-    jeffrey and neyman up to their approximation.
+    jeffrey up to its approximation.
 
     Args:
         probs: (B, K) probabilities of the classes, not logits.

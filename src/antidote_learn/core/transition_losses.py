@@ -27,7 +27,8 @@ def backward_targets(labels: Tensor, transition: Tensor) -> Tensor:
 
     The mean over given labels of a loss of these targets is the loss of the true class.
     """
-    return torch.linalg.inv(transition)[labels]
+    inverse: Tensor = torch.linalg.inv(transition)
+    return inverse[labels]
 
 
 def importance_weights(logits: Tensor, labels: Tensor, transition: Tensor) -> Tensor:

@@ -30,6 +30,7 @@ class TransitionEstimate:
     transition: Floats
     samples: Integers
     standard_errors: Floats
+    source: str = ""
 
     @property
     def noise_rate(self) -> float:

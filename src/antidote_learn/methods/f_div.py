@@ -55,9 +55,10 @@ class FDiv:
         """Trains on a batch, whose own inputs also meet the labels of others."""
         if self.warm_up.is_on(ctx):
             return take_plain_step(self.net, self.optimizer, batch, ctx)
-        from antidote_learn.core.independent_pairs import f_div_losses
+        from antidote_learn.core.independent_pairs import divergence_losses
 
         others = other_labels(self.form, batch, ctx)
-        loss = ctx.mean(f_div_losses(self.net(batch.inputs), batch.labels, others, self.generator), batch)
+        probs = self.net(batch.inputs).softmax(dim=1)
+        loss = ctx.mean(divergence_losses(probs, batch.labels, others, self.generator), batch)
         ctx.update(loss, self.optimizer)
         return StepStats(loss.detach(), {})

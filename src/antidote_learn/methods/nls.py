@@ -52,8 +52,8 @@ class Nls:
         """Trains on a batch, by plain cross-entropy in the warm-up."""
         if self.warm_up.is_on(ctx):
             return take_plain_step(self.net, self.optimizer, batch, ctx)
-        from antidote_learn.core.independent_pairs import smoothed_losses
+        from antidote_learn.core.independent_pairs import smooth_label_losses
 
-        loss = ctx.mean(smoothed_losses(self.net(batch.inputs), batch.labels, self.rate), batch)
+        loss = ctx.mean(smooth_label_losses(self.net(batch.inputs), batch.labels, self.rate), batch)
         ctx.update(loss, self.optimizer)
         return StepStats(loss.detach(), {})

@@ -36,7 +36,7 @@ def about(recipe: Recipe) -> str:
 
 
 def check_recipe(name: str, recipe: Any) -> None:
-    """Raises ValueError for a recipe that is no dataclass, is no method, and makes neither a method nor an objective."""
+    """Raises ValueError for a recipe that is no dataclass, or neither a method nor the maker of one."""
     if not isinstance(recipe, type) or not is_dataclass(recipe):
         raise ValueError(f"method {name!r} must be a dataclass, its fields are the parameters; received {recipe!r}")
     lacking = [part for part in REQUIRED if not hasattr(recipe, part)]

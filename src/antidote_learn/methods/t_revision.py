@@ -84,7 +84,7 @@ class TRevision:
 
     def revised_matrix(self) -> Tensor:
         """T with what was added to it; rows are probabilities."""
-        moved = (self.noise.matrix + self.slack[0]).clamp_min(0.0)
+        moved: Tensor = (self.noise.matrix + self.slack[0]).clamp_min(0.0)
         return moved / moved.sum(dim=1, keepdim=True)
 
     def transition_estimate(self) -> TransitionEstimate:

@@ -69,7 +69,7 @@ class VolMinNet:
 
     def matrix(self) -> Tensor:
         """T: the diagonal before scaling is 1, the other entries lie between 0 and 1."""
-        entries = self.scores[0].sigmoid().clone()
+        entries: Tensor = self.scores[0].sigmoid().clone()
         entries.fill_diagonal_(1.0)
         return entries / entries.sum(dim=1, keepdim=True)
 
