@@ -43,7 +43,7 @@ INSIDE = {
         "tensors",
         "divergences", "sample", "sample_numpy", "sample_torch", "groups", "budgets", "moments", "solution", "kl",
         "chi2", "steps", "pivots", "solvers", "solve_numpy", "solve_torch", "solve", "envelope", "fused", "relaxation",
-        "conjugates", "rates", "beliefs", "reuse", "selection", "transition_matrices",
+        "conjugates", "rates", "beliefs", "reuse", "selection", "anchors", "transition_matrices",
         "losses.classes", "losses.likelihood", "losses.bounded", "losses.asymmetric", "losses.contrast",
         "losses.__init__", "losses.rowwise", "losses.closed", "losses.grammar",
     ),
