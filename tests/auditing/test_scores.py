@@ -7,13 +7,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse, stats
+from scipy.special import softmax
 from sklearn.metrics import average_precision_score
 
+from antidote_learn import estimate_transition
 from antidote_learn.auditing import scores
 from antidote_learn.auditing.neighbours import duplicate_groups, nearest_rows, second_votes, votes
 from antidote_learn.auditing.scores import likeliest_power, score
-from antidote_learn.auditing.transitions import GRID, Transition, anchors, transition_of_anchors
+from antidote_learn.auditing.transitions import Transition, transition_of_anchors
 from antidote_learn.core import beliefs
+from antidote_learn.core.anchors import GRID, anchor_rows
 from antidote_learn.core.beliefs import Beliefs, MeanBeliefs
 
 
@@ -70,10 +73,30 @@ def test_the_transition_is_the_slow_one(count, rate):
     np.testing.assert_allclose(fast.sum(axis=1), 1.0)
 
 
+@pytest.mark.parametrize("count", [2, 5, 40])
+def test_the_transition_of_an_audit_is_what_users_can_ask_for(count):
+    """Also where a row keeps fewer classes than there are."""
+    _, given, features = sample(900, count, 0.3, seed=count)
+    probs = softmax(features.astype(np.float64), axis=1)
+    theirs = score(given, count, said=[kept(probs, given)]).transition.towards(np.arange(count)).T
+    found = estimate_transition(probs, given, method="audit")
+    np.testing.assert_allclose(found.transition, theirs, rtol=1e-12)
+
+
+def test_probabilities_that_float32_cannot_tell_apart_are_tied():
+    _, given, features = sample(900, 5, 0.3, seed=0)
+    probs = softmax(20.0 * features.astype(np.float64), axis=1)
+    judge = kept(probs, given)
+    theirs = transition_of_anchors(judge.classes[:, 0].astype(np.int64), judge.probs[:, 0].astype(float), given, 5)
+    found = estimate_transition(probs, given, method="audit")
+    assert (found.samples > 100).all()  # without ties a tenth of 180
+    np.testing.assert_allclose(found.transition, theirs.towards(np.arange(5)).T, rtol=1e-12)
+
+
 def test_anchors_are_the_surest_of_each_class():
     predicted = np.repeat([0, 1, 2], [200, 50, 3])
     confidence = np.random.default_rng(0).random(253)
-    found = anchors(predicted, confidence, 4)
+    found = anchor_rows(predicted, confidence, 4)
     for k, wanted in ((0, 20), (1, 10), (2, 3), (3, 0)):
         rows = np.flatnonzero(predicted == k)
         best = set(rows[np.argsort(-confidence[rows])][:wanted])

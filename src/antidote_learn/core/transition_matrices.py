@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from antidote_learn.core.anchors import anchor_errors, mistake_probs, share_moments
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -24,7 +26,8 @@ class TransitionEstimate:
     Attributes:
         transition: (K, K) with rows that sum to 1: transition[i, j] = P(given = j | true = i).
         samples: (K,) how many samples carry each row.
-        standard_errors: (K, K) of each entry; NaN where one sample carries a row, which tells none.
+        standard_errors: (K, K) of each entry, for samples whose true class is what the method takes it for; NaN where
+            one sample carries a row, which tells none.
     """
 
     transition: Floats
@@ -49,6 +52,10 @@ def estimate_transition(probs: Any, labels: Any, *, method: str = "dual-t") -> T
       shares of given labels within each predicted class. Only the order of the probabilities counts, not their values.
     - ``confident`` (Northcutt et al., 2021): counts of given labels among the samples that reach a class's mean
       confidence. It needs held-out probabilities, which do not know the sample's own label.
+    - ``audit``: what `audit` and `find_label_issues` go by. The labels of the surest tenth of each predicted class, at
+      least 10 samples, with the shares of errors and of their kinds drawn to those of all classes, the more the fewer
+      samples there are. No entry is 0. It needs held-out probabilities, too. Its standard errors are those of a
+      posterior: shares of errors are Beta variables, their kinds Dirichlet ones, and the strength of shrinkage unknown.
 
     Args:
         probs: (N, K) probabilities.
@@ -119,6 +126,8 @@ def _check_judgements(probs: Any, labels: Any) -> tuple[Floats, Integers]:
         raise ValueError(f"labels must be 0 to {p.shape[1] - 1}, as probs has {p.shape[1]} columns; received {y.max()}")
     if not (p >= 0.0).all() or np.abs(p.sum(axis=1) - 1.0).max() > 1e-3:
         raise ValueError("probs must be probabilities: not negative, and every row with the sum 1")
+    if not (most := p.max(axis=0)).all():
+        raise ValueError(f"all probs of class {int(most.argmin())} are 0: leave that class out of probs and labels")
     return p / p.sum(axis=1, keepdims=True), y.astype(np.int64)
 
 
@@ -168,6 +177,31 @@ def _confident_estimate(probs: Floats, labels: Integers) -> TransitionEstimate:
     return TransitionEstimate(transition, carried.astype(np.int64), errors)
 
 
+def _audit_estimate(probs: Floats, labels: Integers) -> TransitionEstimate:
+    """The audit's shrunken shares of its anchors' labels, T[k, c] = e_k q_kc, with deviations of the posterior.
+
+    Given a strength of shrinkage e_k is a Beta variable, and q_k, independent of it, a Dirichlet one. Few classes say
+    little about that strength. The posterior is therefore averaged over all strengths, as likely as the labels make
+    them: given the likeliest alone, standard errors of three classes came out half as large as their errors.
+    """
+    count = probs.shape[1]
+    # An audit keeps float32: what differs by less is a tie, and all of a tie are anchors.
+    confidence = probs.max(axis=1).astype(np.float32).astype(np.float64)
+    found = anchor_errors(probs.argmax(axis=1), confidence, labels, count)
+    if not found.totals.all():
+        raise ValueError(f"no sample is predicted as {int(found.totals.argmin())}: train longer, or use 'dual-t'")
+    seen = np.zeros((count, count))
+    seen[found.true, found.given] = found.seen
+    wrong, errors = found.wrong[:, None], found.errors[:, None]
+    transition = mistake_probs(seen.T, found.wrong, found.errors, found.strength, count).T
+    e, e_square = share_moments(wrong, found.middle, found.totals[:, None], found.pull_weights)
+    q, q_square = share_moments(seen, 1.0 / (count - 1), wrong, found.strength_weights)
+    squares = e_square * q_square - 2.0 * transition * e * q + np.square(transition)
+    np.fill_diagonal(squares, e_square - 2.0 * errors * e + np.square(errors))
+    np.fill_diagonal(transition, 1.0 - errors)
+    return TransitionEstimate(transition, found.totals, np.sqrt(squares))
+
+
 def _pair_counts(rows: Integers, columns: Integers, count: int) -> Floats:
     """(K, K) how often each pair of classes occurs."""
     return np.bincount(rows * count + columns, minlength=count * count).reshape(count, count).astype(np.float64)
@@ -178,4 +212,5 @@ ESTIMATORS: dict[str, Callable[[Floats, Integers], TransitionEstimate]] = {
     "anchor-max": _plain_anchor_estimate,
     "dual-t": _dual_estimate,
     "confident": _confident_estimate,
+    "audit": _audit_estimate,
 }
