@@ -313,12 +313,14 @@ def parse_method(text: str) -> MethodSpec:
 
 
 def split_outside_brackets(text: str, mark: str) -> list[str]:
-    """The parts of a text between marks; a mark inside square brackets divides nothing.
+    """The parts of a text between marks; a mark inside square brackets divides nothing, unless one is not closed.
 
     Example:
         >>> split_outside_brackets("mixup:objective=[antidote:divergence=[alpha:2]]:alpha=4", ":")
         ['mixup', 'objective=[antidote:divergence=[alpha:2]]', 'alpha=4']
     """
+    if text.count("[") != text.count("]"):
+        return text.split(mark)
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "[") - (letter == "]")

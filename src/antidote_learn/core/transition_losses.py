@@ -42,7 +42,7 @@ def importance_weights(logits: Tensor, labels: Tensor, transition: Tensor) -> Te
     return (probs.gather(1, places) / given)[:, 0]
 
 
-def draw_weights(weights: Tensor, alpha: float, generator: torch.Generator) -> Tensor:
+def draw_dirichlet_weights(weights: Tensor, alpha: float, generator: torch.Generator) -> Tensor:
     """Random weights (B,) with mean 1, whose expectation is proportional to ``weights`` (Bae et al., 2024).
 
     They are the mean of B draws from a Dirichlet distribution with the total concentration ``alpha``. With alpha = 0 a
@@ -55,7 +55,7 @@ def draw_weights(weights: Tensor, alpha: float, generator: torch.Generator) -> T
         generator: The generator of the draws, on the host.
 
     Example:
-        >>> draw_weights(torch.tensor([0.0, 2.0, 2.0, 0.0]), 0.0, torch.Generator().manual_seed(0)).sum()
+        >>> draw_dirichlet_weights(torch.tensor([0.0, 2.0, 2.0, 0.0]), 0.0, torch.Generator().manual_seed(0)).sum()
         tensor(4.)
     """
     count = len(weights)

@@ -8,7 +8,12 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from antidote_learn._types import Batch
-from antidote_learn.core.transition_losses import backward_targets, draw_weights, forward_logits, importance_weights
+from antidote_learn.core.transition_losses import (
+    backward_targets,
+    draw_dirichlet_weights,
+    forward_logits,
+    importance_weights,
+)
 from antidote_learn.core.transition_matrices import TransitionEstimate, check_transition
 from antidote_learn.methods.base import Context, Objective, Stage, StepStats
 from antidote_learn.methods.noise_model import NoiseModel
@@ -107,7 +112,7 @@ def resample_by(alpha: float) -> Correction:
 
     def resample(logits: Tensor, batch: Batch, transition: Tensor, ctx: Context) -> Corrected:
         weights = importance_weights(logits.detach(), batch.labels, transition)
-        drawn = draw_weights(ctx.gather(weights, batch), alpha, ctx.generator)
+        drawn = draw_dirichlet_weights(ctx.gather(weights, batch), alpha, ctx.generator)
         return Corrected(logits, batch.labels, ctx.own_rows(drawn, batch))
 
     return resample

@@ -140,6 +140,6 @@ class Rent:
 def built_objective(objective: Any) -> Objective:
     """The objective that the registry built from its name."""
     if isinstance(objective, str):
-        raise ValueError(f"objective must be built from its name {objective!r} first: hand the method to `train`")
+        raise ValueError(f"objective must be built from its name {objective!r} first, as the registry does")
     built: Objective = objective
     return built
