@@ -68,6 +68,7 @@ PUBLIC_NAMES = {
     "register_method": "train, compare and list a method of one's own by its name",
     "relax": "use the objective with any model, through its losses",
     "relax_penalized": "have each batch choose its budget",
+    "total_variation_error": "know how far an estimated transition matrix is from the true one",
     "train": "train without a loop of one's own",
     "undo_decisions": "have the data back as they were before",
 }
@@ -195,6 +196,10 @@ FUNCTIONS = {
             "labels": "the labels that are in doubt",
             "method": "compare the estimators of the field, or take the one that suits the probabilities",
         },
+    ),
+    "total_variation_error": Entry(
+        "(estimate, truth)",
+        {"estimate": "judge a matrix of any origin", "truth": "that of noise which was added, or counted by hand"},
     ),
     "AntidoteLoss": Entry(
         "(delta=None, *, noise_rate=None, penalty=None, kappa=0.05, divergence='kl', base_loss='ce', weight=None, "
@@ -506,13 +511,13 @@ MEMBERS = {
         "labels", "clean_labels", "transition", "expected", "spec", "seed", "mask", "rate", "hash",
     },
     "Run": {
-        "read", "strings", "image", "metrics", "samples", "predict", "predict_proba",
+        "read", "strings", "image", "metrics", "samples", "transition", "predict", "predict_proba",
     },
     "Audit": {
         "table", "summary", "posterior", "around", "inputs", "estimated_errors", "interval", "noise_rate", "by_class",
         "by_pair", "write_review", "export",
     },
-    "TransitionEstimate": {"transition", "samples", "standard_errors", "noise_rate"},
+    "TransitionEstimate": {"transition", "samples", "standard_errors", "source", "noise_rate"},
     "NoiseRate": {
         "rate", "low", "high", "per_class", "identifiable", "agreement", "instability", "steady", "anchors",
     },

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from antidote_learn.core.relaxation import relax_penalized as relax_penalized
     from antidote_learn.core.transition_matrices import TransitionEstimate as TransitionEstimate
     from antidote_learn.core.transition_matrices import estimate_transition as estimate_transition
+    from antidote_learn.core.transition_matrices import total_variation_error as total_variation_error
     from antidote_learn.data.noise import inject as inject
     from antidote_learn.estimators.network import AntidoteClassifier as AntidoteClassifier
     from antidote_learn.estimators.reweighting import RobustClassifier as RobustClassifier
@@ -88,6 +89,7 @@ _HOME = {
     "register_method": "registry",
     "relax": "core.relaxation",
     "relax_penalized": "core.relaxation",
+    "total_variation_error": "core.transition_matrices",
     "train": "training.runs",
     "undo_decisions": "auditing.undoing",
 }

@@ -201,6 +201,14 @@ def test_a_real_run_leaves_its_pictures_in_its_folder(tmp_path):
             assert picture.width >= 1000
 
 
+def test_a_method_without_a_name_in_this_process_keeps_its_rate_and_its_figures(figures, tmp_path):
+    run = mixed()
+    run.spec["method"] = "SmallLoss:noise_rate=0.25:mode=auto:warmup=2"
+    assert plots.run_rate(run) == 0.25
+    plots.draw_figures(run, tmp_path)
+    assert "SmallLoss on mine.csv" in figures["curves.png"].get_suptitle()
+
+
 def test_nothing_global_of_matplotlib_is_touched():
     code = "import sys, antidote_learn.bench.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from antidote_learn import estimate_transition
+from antidote_learn import estimate_transition, total_variation_error
 from antidote_learn.core.transition_matrices import ESTIMATORS, check_transition, transpose_transition
 
 PAIR = np.array([[0.7, 0.3, 0.0], [0.0, 0.8, 0.2], [0.1, 0.0, 0.9]])
@@ -193,4 +193,36 @@ def test_what_is_no_transition_is_said(matrix, given, message):
 def test_what_cannot_be_estimated_is_said(probs, labels, method, message):
     with pytest.raises(ValueError, match=message) as caught:
         estimate_transition(probs, labels, method=method)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_estimate_says_by_which_method_it_was_made():
+    probs, labels = judgements(PAIR, 300)
+    assert [estimate_transition(probs, labels, method=name).source for name in ESTIMATORS] == list(ESTIMATORS)
+
+
+def test_the_total_variation_error_is_the_largest_difference_in_the_probability_of_any_set_of_labels():
+    """The definition of total variation, over all sets of labels."""
+    rng = np.random.default_rng(0)
+    estimate, truth = rng.dirichlet(np.ones(4), size=(2, 4))
+    sets = np.array(np.meshgrid(*[[0, 1]] * 4)).reshape(4, -1)
+    expected = np.mean([max(np.abs((row - right) @ sets)) for row, right in zip(estimate, truth, strict=True)])
+    assert total_variation_error(estimate, truth) == pytest.approx(expected, abs=1e-12)
+    assert total_variation_error(truth, truth) == 0.0
+    assert total_variation_error(np.eye(3), np.roll(np.eye(3), 1, axis=1)) == 1.0
+    assert total_variation_error(np.eye(3), PAIR) == pytest.approx(np.mean([0.3, 0.2, 0.1]))
+
+
+@pytest.mark.parametrize(
+    ("estimate", "truth", "says"),
+    [
+        (np.eye(2), PAIR, r"shape \(3, 3\), as there are 3 classes; received \(2, 2\)"),
+        (PAIR.T, PAIR, "pass its transpose"),
+        (PAIR, -PAIR, "negative entries"),
+        (PAIR, PAIR[0], r"shape \(K, K\); received \(3,\)"),
+    ],
+)
+def test_what_is_no_transition_matrix_has_no_error(estimate, truth, says):
+    with pytest.raises(ValueError, match=says) as caught:
+        total_variation_error(estimate, truth)
     assert "\n" not in str(caught.value)

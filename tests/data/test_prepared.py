@@ -17,7 +17,7 @@ from antidote_learn.data.encoding import DenseRows, FileRows, encoding_from_stat
 from antidote_learn.data.image_folders import decode
 from antidote_learn.data.loaders import preparation_of
 from antidote_learn.data.noise import inject
-from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take_inputs
+from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take_inputs, true_transition
 from antidote_learn.data.recipes import RECIPES, Augmentation
 
 RNG = np.random.default_rng(0)
@@ -392,3 +392,37 @@ def test_the_pipeline_of_cifar_takes_little_more_memory_than_its_bytes(tmp_path)
     size, used = map(int, done.stdout.split())
     assert size == 60_000 * 3072
     assert 0.9 * size < used <= 1.3 * size
+
+
+# --- the true transition matrix --------------------------------------------------------------------------------------
+
+
+def realised(labels: np.ndarray, truth: np.ndarray) -> list[list[float]]:
+    """The shares of given labels within each true class, by a slow loop."""
+    return [[float(np.mean(labels[truth == i] == j)) for j in range(4)] for i in range(4)]
+
+
+def test_the_true_transition_is_that_of_added_noise_and_not_the_realised_one():
+    found = ready(WITH_TEST, noise="pair:0.3:count=iid")
+    expected = 0.7 * np.eye(4) + 0.3 * np.roll(np.eye(4), 1, axis=1)
+    np.testing.assert_allclose(true_transition(found), expected, atol=1e-12)
+    assert not np.allclose(realised(found.labels, found.clean_labels), expected, atol=1e-3)
+
+
+def test_the_true_transition_of_labels_that_came_noisy_is_the_realised_one():
+    given = np.random.default_rng(1).permutation(LABELS)
+    found = ready(replace(WITH_TEST, labels=given, clean_labels=LABELS))
+    np.testing.assert_allclose(true_transition(found), realised(given, LABELS), atol=1e-12)
+
+
+def test_labels_that_were_replaced_after_the_noise_have_their_own_transition():
+    found = ready(WITH_TEST, noise="pair:0.3")
+    corrected = np.where(np.arange(400) % 2, found.labels, found.clean_labels)
+    shares = realised(corrected, found.clean_labels)
+    np.testing.assert_allclose(true_transition(replace(found, labels=corrected)), shares, atol=1e-12)
+
+
+def test_without_clean_labels_of_every_class_nobody_knows_the_true_transition():
+    assert true_transition(ready(WITH_TEST)) is None
+    few = replace(WITH_TEST, clean_labels=np.where(LABELS == 3, 0, LABELS))
+    assert true_transition(ready(few)) is None

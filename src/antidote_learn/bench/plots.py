@@ -1,7 +1,8 @@
-"""Figures of a finished run: its curves, the paper's Figure 1, the weights of right and wrong labels."""
+"""Figures of a finished run: curves, the paper's Figure 1, weights of right and wrong labels, transition matrix."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from antidote_learn._types import FADED
+from antidote_learn.bench.transition_figure import draw_matrices
 from antidote_learn.core.budgets import delta_from_rate
 from antidote_learn.core.divergences import CHI2, KL, Divergence
 from antidote_learn.core.relaxation import relax
 from antidote_learn.nn.antidote import AntidoteLoss
-from antidote_learn.registry import parse_method
+from antidote_learn.registry import MethodSpec, parse_method
 from antidote_learn.training.checkpoint import replacing
+from antidote_learn.training.transition_file import read_transition
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +40,7 @@ def draw_figures(run: Run, folder: Path | None = None) -> list[Path]:
     """Draws the figures of a run, and returns their paths.
 
     Every run has ``curves.png``. If the clean labels are known and the noise rate is positive, there are also
-    ``figure1.png`` and ``weights.png``.
+    ``figure1.png`` and ``weights.png``. If the method has a transition matrix, there is also ``transition.png``.
 
     Args:
         run: A finished run.
@@ -51,7 +54,19 @@ def draw_figures(run: Run, folder: Path | None = None) -> list[Path]:
             figure = new_figure(3.8)
             draw(figure.add_subplot(), run)
             drawn.append(save(figure, folder / name))
-    return drawn
+    return drawn + draw_transition(run, folder)
+
+
+def draw_transition(run: Run, folder: Path | None = None) -> list[Path]:
+    """Draws ``transition.png`` into a folder, by default the run's own; nothing for a method without such a matrix.
+
+    Returns:
+        The paths of what was drawn, one or none.
+    """
+    if "transition" not in run.summary:
+        return []
+    figure = draw_matrices(read_transition(run.folder, run.classes), run.classes, _heading(run))
+    return [save(figure, (run.folder if folder is None else folder) / "transition.png", crop=True)]
 
 
 def new_figure(height: float) -> Figure:
@@ -59,16 +74,16 @@ def new_figure(height: float) -> Figure:
     return Figure(figsize=(WIDTH, height), layout="constrained")
 
 
-def save(figure: Figure, path: Path) -> Path:
-    """Writes a PNG file, whole or not at all, and returns its path."""
+def save(figure: Figure, path: Path, *, crop: bool = False) -> Path:
+    """Writes a PNG file, whole or not at all, and returns its path; a crop fits the picture to what is drawn."""
     with replacing(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=DPI)
+        figure.savefig(temporary, format="png", dpi=DPI, bbox_inches="tight" if crop else None)
     return path
 
 
 def run_rate(run: Run) -> float:
     """Returns a run's noise rate: the one it was told, else its estimate, else the realised one."""
-    told = parse_method(run.spec["method"]).rate
+    told = _method_spec(run).rate
     if isinstance(told, float):
         return told
     estimated = run.summary["noise_rate"]
@@ -138,9 +153,14 @@ def _curves(run: Run) -> Figure:
         axes["forgotten"].axhline(100.0 * realised, color=WRONG, lw=1.2, ls="--")
         axes["forgotten"].set_title(f"dashed: wrong labels, {100 * realised:.1f} %", loc="right", color=WRONG)
     axes[shown[-1]].set(xlabel="epoch")
-    words = [f"{_method(run)} on {Path(run.summary['data']).name}", run.summary["noise"]["spec"]]
-    figure.suptitle(", noise ".join(words).removesuffix(", noise none"), x=0.01, ha="left", fontweight="bold")
+    figure.suptitle(_heading(run), x=0.01, ha="left", fontweight="bold")
     return figure
+
+
+def _heading(run: Run) -> str:
+    """Returns the method, data and noise of a run in words."""
+    words = [f"{_method(run)} on {Path(run.summary['data']).name}", run.summary["noise"]["spec"]]
+    return ", noise ".join(words).removesuffix(", noise none")
 
 
 def _line(axis: Axes, epochs: NDArray[Any], values: NDArray[np.float64], title: str, form: str) -> None:
@@ -184,7 +204,17 @@ def _shares_text(chosen: NDArray[np.bool_], wrong: NDArray[np.bool_]) -> str:
 
 def _method(run: Run) -> str:
     names = {"antidote": "ANTIDOTE", "antidote-dataset": "ANTIDOTE over the data set", "ce": "cross-entropy"}
-    return names.get(name := parse_method(run.spec["method"]).name, name)
+    return names.get(name := _method_spec(run).name, name)
+
+
+def _method_spec(run: Run) -> MethodSpec:
+    """Returns a run's method; of a class that has no name in this process, with the parameters that are numbers."""
+    text = run.spec["method"]
+    try:
+        return parse_method(text)
+    except ValueError:
+        numbers = re.findall(r":(\w+)=(\d+(?:\.\d+)?)(?=:|$)", text)
+        return MethodSpec(text.partition(":")[0], {key: float(value) for key, value in numbers})
 
 
 def _sample_losses(samples: pd.DataFrame) -> NDArray[np.float64]:
@@ -198,6 +228,6 @@ def _wrong_labels(samples: pd.DataFrame) -> NDArray[np.bool_]:
 
 def _solve_relaxation(run: Run, divergence: Divergence) -> Relaxed:
     """Solves one relaxation over the training set's losses, with the run's kappa or else the loss's default."""
-    kappa = parse_method(run.spec["method"]).parameters.get("kappa", AntidoteLoss(delta=0.0).kappa)
+    kappa = _method_spec(run).parameters.get("kappa", AntidoteLoss(delta=0.0).kappa)
     losses, delta = torch.from_numpy(_sample_losses(run.samples)), delta_from_rate(run_rate(run), divergence)
     return relax(losses, delta, kappa=kappa, divergence=divergence)

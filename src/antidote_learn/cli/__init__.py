@@ -102,10 +102,10 @@ def train(
         engine = Engine(devices=training.devices, nodes=nodes)
         if not engine.is_first:  # torchrun or a cluster started this process beside the first
             return
-        if figures:
-            from antidote_learn.bench.plots import draw_figures
+        if figures or "transition" in done.summary:
+            from antidote_learn.bench.plots import draw_figures, draw_transition
 
-            for path in draw_figures(done):
+            for path in draw_figures(done) if figures else draw_transition(done):
                 say(f"figure: {path}", err=True)
     _print_summary(done.summary, as_json)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,10 @@ class TransitionEstimate:
 
     Attributes:
         transition: (K, K) with rows that sum to 1: transition[i, j] = P(given = j | true = i).
-        samples: (K,) how many samples carry each row.
+        samples: (K,) how many samples carry each row; 0 where none was counted.
         standard_errors: (K, K) of each entry, for samples whose true class is what the method takes it for; NaN where
-            one sample carries a row, which tells none.
+            nothing tells it, as for a row that one sample carries.
+        source: Where the matrix comes from: a method of `estimate_transition`, "learned" or "given".
     """
 
     transition: Floats
@@ -73,7 +74,28 @@ def estimate_transition(probs: Any, labels: Any, *, method: str = "dual-t") -> T
     """
     if method not in ESTIMATORS:
         raise ValueError(f"unknown method {method!r} of a transition matrix; accepted: {', '.join(ESTIMATORS)}")
-    return ESTIMATORS[method](*_check_judgements(probs, labels))
+    return replace(ESTIMATORS[method](*_check_judgements(probs, labels)), source=method)
+
+
+def total_variation_error(estimate: Any, truth: Any) -> float:
+    """How far a transition matrix is from the true one: half the L1 distance of their rows, averaged over the classes.
+
+    It is the share of labels, between 0 and 1, that the two matrices give to different classes if all true classes are
+    equally frequent.
+
+    Args:
+        estimate: (K, K) the matrix to judge.
+        truth: (K, K) the true one.
+
+    Raises:
+        ValueError: One is no transition matrix, or they have different classes.
+
+    Example:
+        >>> total_variation_error([[0.75, 0.25], [0.0, 1.0]], [[0.5, 0.5], [0.0, 1.0]])
+        0.125
+    """
+    right = check_transition(truth)
+    return float(0.5 * np.abs(check_transition(estimate, classes=len(right)) - right).sum(axis=1).mean())
 
 
 def transpose_transition(matrix: Any) -> Floats:
@@ -112,6 +134,29 @@ def check_transition(matrix: Any, *, classes: int | None = None, invertible: boo
     if invertible and np.linalg.matrix_rank(found) < len(found):
         raise ValueError("this transition matrix is singular: two classes are labelled alike, which cannot be undone")
     return found
+
+
+def check_estimate(estimate: Any, *, classes: int) -> TransitionEstimate:
+    """The estimate with its numbers as arrays of float64 and int64, refused unless it is one of so many classes.
+
+    Raises:
+        ValueError: It is no `TransitionEstimate`, its matrix is none, or its other numbers are bad or of other shapes.
+    """
+    if not isinstance(estimate, TransitionEstimate):
+        raise ValueError(f"a transition matrix must come as a TransitionEstimate; received {type(estimate).__name__}")
+    transition = check_transition(estimate.transition, classes=classes)
+    samples, errors = np.asarray(estimate.samples), np.asarray(estimate.standard_errors, dtype=np.float64)
+    if samples.shape != (classes,) or samples.dtype.kind not in "iu" or samples.min() < 0:
+        raise ValueError(
+            f"samples of a TransitionEstimate must be {classes} counts, one for each class; received {samples.dtype} "
+            f"of shape {samples.shape}"
+        )
+    if errors.shape != (classes, classes) or (errors < 0.0).any() or np.isinf(errors).any():
+        raise ValueError(
+            f"standard_errors of a TransitionEstimate must be ({classes}, {classes}) numbers that are not negative, or "
+            f"NaN; received shape {errors.shape}, from {errors.min()} to {errors.max()}"
+        )
+    return replace(estimate, transition=transition, samples=samples.astype(np.int64), standard_errors=errors)
 
 
 def _check_judgements(probs: Any, labels: Any) -> tuple[Floats, Integers]:

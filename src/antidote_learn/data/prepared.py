@@ -28,6 +28,7 @@ from antidote_learn.data.encoding import (
 )
 from antidote_learn.data.image_folders import decode_all
 from antidote_learn.data.loaders import Preparation, preparation_of
+from antidote_learn.data.maps import empirical_transition
 from antidote_learn.data.noise import from_human, inject
 from antidote_learn.data.noise_grammar import parse_noise
 from antidote_learn.data.recipes import RECIPES, Augmentation, Recipe
@@ -282,6 +283,20 @@ def _decode_if_small(rows: SampleRows, workers: int) -> SampleRows:
     return DenseRows(decode_all(rows.files, workers=workers))
 
 
+def true_transition(data: Prepared) -> NDArray[np.float64] | None:
+    """The matrix (K, K) of P(given = j | true = i), where it is known.
+
+    It is the matrix of the noise, if the labels are those that the noise left; else the realised one of the clean
+    labels, if they are known and every class is among them.
+    """
+    if data.noise is not None and np.array_equal(data.labels, data.noise.labels):
+        return data.noise.transition
+    count = len(data.classes)
+    if data.clean_labels is None or len(np.unique(data.clean_labels)) < count:
+        return None
+    return empirical_transition(data.labels, data.clean_labels, count)
+
+
 def fingerprint(prepared: Prepared) -> str:
     """SHA-256 of the labels and of up to 1000 evenly spaced rows, by which a run's folder knows its data.
 
@@ -307,8 +322,3 @@ def _hash_of_texts(encoding: Encoding, parts: Sequence[Any]) -> str:
         if isinstance(column, EmbeddingColumn)
     ]
     return hashlib.sha256(json.dumps(found).encode()).hexdigest() if found else ""
-
-
-def true_transition(data: Prepared) -> NDArray[np.float64] | None:
-    """The true transition matrix (K, K), where the noise is known."""
-    return None if data.noise is None else data.noise.transition

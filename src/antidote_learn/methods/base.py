@@ -1,7 +1,8 @@
 """The protocol of a training algorithm, and the context that the trainer lends to it.
 
 A method has `Method.build` and `Method.step`. A method may also have ``stages(epochs)``, ``begin_stage(stage, ctx)``,
-``begin_epoch(epoch, ctx)`` and ``relax_all(losses, labels)``; `Hooks` says what happens where one is missing.
+``begin_epoch(epoch, ctx)``, ``relax_all(losses, labels)`` and ``transition_estimate()``; `Hooks` says what happens
+where one is missing.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
     from antidote_learn._types import Batch, Relaxed, Visit
+    from antidote_learn.core.transition_matrices import TransitionEstimate
 
 DECAY = 0.01  # the weight decay of AdamW, as torch has it by default
 
@@ -253,3 +255,10 @@ class Hooks:
             return None
         solved: Relaxed | None = self.method.relax_all(losses, labels)
         return solved
+
+    def transition_estimate(self) -> TransitionEstimate | None:
+        """The transition matrix that the method ended with; asked for in the first process, after the training."""
+        if not hasattr(self.method, "transition_estimate"):
+            return None
+        found: TransitionEstimate | None = self.method.transition_estimate()
+        return found

@@ -66,7 +66,7 @@ class PaperRow:
 
 @dataclass(frozen=True)
 class Choice:
-    """How a row's protocol is chosen: by one run with each, tested on labels that are held out and as noisy as the rest.
+    """How a row's protocol is chosen: by one run with each, tested on held-out labels, which are as noisy as the rest.
 
     Attributes:
         protocols: The protocols to choose from.
@@ -233,7 +233,7 @@ def _parse_figure(where: str, text: str) -> Published:
 def _parse_scale(
     where: str, entries: Mapping[str, Any], data: str, columns: Sequence[Column], rows: Sequence[PaperRow]
 ) -> Scale:
-    """A scale; its columns are names of the part's columns, or columns of their own; all rows and columns by default."""
+    """A scale; its columns are names of the part's columns, or columns of their own; by default it has all."""
     _check_keys(where, entries, needed=("seeds",), other=("data", "options", "columns", "rows", "choice", "note"))
     known, named = {column.name: column for column in columns}, {row.name: row for row in rows}
     chosen = [

@@ -35,7 +35,7 @@ def check_source(method: MethodSpec) -> None:
         FileNotFoundError: There is no such file.
     """
     if _is_given(method):
-        read_transition(method.parameters["transition"])
+        read_matrix(method.parameters["transition"])
 
 
 def wire_transition(method: MethodSpec, data: Prepared) -> tuple[MethodSpec, str]:
@@ -51,13 +51,13 @@ def wire_transition(method: MethodSpec, data: Prepared) -> tuple[MethodSpec, str
     if not _is_given(method):
         return method, str(method)
     source = method.parameters["transition"]
-    matrix = check_transition(read_transition(source), classes=len(data.classes))
+    matrix = check_transition(read_matrix(source), classes=len(data.classes))
     digest = hashlib.sha256(matrix.astype("<f8").tobytes()).hexdigest()[:16]
     name = source if isinstance(source, str) else "matrix"
     return method.with_parameters(transition=matrix), str(method.with_parameters(transition=f"{name}#{digest}"))
 
 
-def read_transition(source: Any) -> NDArray[np.float64]:
+def read_matrix(source: Any) -> NDArray[np.float64]:
     """The transition matrix in a file, or in an array or a list of rows.
 
     A ``.json`` file holds a list of rows, or is the transition.json of a run; a ``.csv`` file holds numbers alone.

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from antidote_learn._types import FADED, NoisyLabels, Relaxed
-from antidote_learn.data.prepared import Prepared
+from antidote_learn.core.transition_matrices import check_estimate
+from antidote_learn.data.prepared import Prepared, true_transition
 from antidote_learn.methods.base import Hooks, Method, Scores
 from antidote_learn.registry import MethodSpec, build_method
 from antidote_learn.training.checkpoint import write_bytes, write_json, write_rows, write_tensors
@@ -27,6 +28,7 @@ from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.results import write_model
 from antidote_learn.training.schedules import parse_schedule
 from antidote_learn.training.specs import Spec
+from antidote_learn.training.transition_file import RunTransition, write_transition
 
 TRAINING = 3  # the number of the training on all samples; those on the two halves are 1 and 2
 
@@ -122,18 +124,28 @@ def _write_metrics(folder: Path, progress: Progress) -> None:
 def _write_results(
     trainer: Trainer, job: Job, method: Method, progress: Progress, scores: Scores, rate: dict[str, Any] | None
 ) -> None:
-    """Writes metrics, model, samples and summary, and `done` last.
+    """Writes metrics, model, samples, the transition matrix if there is one, and summary, and `done` last.
 
     Metrics are written once more, as a kill may have come between the last checkpoint and its metrics.
     """
-    folder, best = job.folder, _best(progress)
+    folder, best, transition = job.folder, _best(progress), _run_transition(method, job.data)
     _write_metrics(folder, progress)
     write_tensors(folder / "model" / "last.safetensors", progress.model.state_dict(), {"epoch": progress.epoch})
     write_tensors(folder / "model" / "best.safetensors", progress.extra, {"epoch": best["epoch"]})
     write_model(folder / "model", job.spec, job.data, progress.model)
     write_rows(folder / "samples.parquet", samples_table(job.data, scores, method))
-    write_json(folder / "summary.json", summary(job, progress, rate))
+    if transition is not None:
+        write_transition(folder, transition, job.data.classes)
+    write_json(folder / "summary.json", summary(job, progress, rate, transition))
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
+
+
+def _run_transition(method: Method, data: Prepared) -> RunTransition | None:
+    """The transition matrix of a method that has one, beside the true one."""
+    found = Hooks(method).transition_estimate()
+    if found is None:
+        return None
+    return RunTransition(check_estimate(found, classes=len(data.classes)), true_transition(data))
 
 
 def _best(progress: Progress) -> dict[str, Any]:
@@ -167,7 +179,9 @@ def _forgotten(solved: Relaxed | None, weights: Tensor) -> Any:
     return (weights <= 0.0 if vanishes else weights < FADED).numpy()
 
 
-def summary(job: Job, progress: Progress, rate: dict[str, Any] | None) -> dict[str, Any]:
+def summary(
+    job: Job, progress: Progress, rate: dict[str, Any] | None, transition: RunTransition | None
+) -> dict[str, Any]:
     """The summary of a run, which the command line prints as JSON."""
     data, last, best = job.data, progress.records[-1], _best(progress)
     accuracy = {
@@ -184,6 +198,7 @@ def summary(job: Job, progress: Progress, rate: dict[str, Any] | None) -> dict[s
         "data": job.spec.data,
         "noise": _noise_summary(job.spec.noise, data),
         "noise_rate": None if rate is None else {key: value for key, value in rate.items() if key != "seconds"},
+        **({} if transition is None else {"transition": _transition_summary(transition)}),
         "accuracy": accuracy,
         "test": "held out" if data.held_out else "given",
         "samples": len(data.labels),
@@ -192,6 +207,10 @@ def summary(job: Job, progress: Progress, rate: dict[str, Any] | None) -> dict[s
         "seconds": sum(record["seconds"] for record in progress.records) + (rate or {}).get("seconds", 0.0),
         "out": str(job.folder),
     }
+
+
+def _transition_summary(transition: RunTransition) -> dict[str, Any]:
+    return {"source": transition.estimate.source, "total_variation": transition.total_variation}
 
 
 def _noise_summary(spec: str, data: Prepared) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from antidote_learn._types import ImageFiles
+from antidote_learn.core.transition_matrices import TransitionEstimate
 from antidote_learn.data.encoding import ImageEncoding, TableEncoding, encoding_from_state
 from antidote_learn.data.loaders import preparation_of
 from antidote_learn.data.recipes import Augmentation
@@ -33,6 +34,7 @@ from antidote_learn.training.checkpoint import (
 from antidote_learn.training.engine import Engine
 from antidote_learn.training.evaluate import outputs
 from antidote_learn.training.specs import read_spec
+from antidote_learn.training.transition_file import read_transition
 
 if TYPE_CHECKING:
     from antidote_learn.data.prepared import Prepared
@@ -115,6 +117,11 @@ class Run:
     def samples(self) -> pd.DataFrame:
         """The training samples, a row for each: labels, probability of the given label, loss, weight, forgotten."""
         return read_rows(self.folder / "samples.parquet", ("index", "given_label", "loss", "weight"))
+
+    @property
+    def transition(self) -> TransitionEstimate | None:
+        """The transition matrix that the method estimated or learned; None for a method without one."""
+        return read_transition(self.folder, self.classes).estimate if "transition" in self.summary else None
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """The probabilities (N, K) for inputs like those of training: a table, an array, images or image files."""
