@@ -81,5 +81,6 @@ def _train_cell(cell: Cell, place: Path) -> dict[str, Any]:
         "seconds": summary["seconds"],
         "realised": summary["noise"]["realised"],
         "noise_rate": None if rate is None else {key: rate[key] for key in ("rate", "low", "high")},
+        **({"transition": summary["transition"]} if "transition" in summary else {}),
         "settings": {key: spec[key] for key in SETTINGS},
     }
