@@ -22,6 +22,12 @@ Encoder = Annotated[
 ]
 Test = Annotated[str | None, typer.Option(help="Test table or folder (default: a fifth is held out).")]
 Subset = Annotated[int | None, typer.Option(help="Number of samples to train on (default: all).")]
+Holdout = Annotated[
+    float | None, typer.Option(help="Share of the noisy training samples to test on, in place of the test samples.")
+]
+Snapshots = Annotated[
+    str | None, typer.Option(help="Epochs after which the losses of all training samples are kept, e.g. 50,100.")
+]
 Model = Annotated[str | None, typer.Option(help="Network, e.g. cnn8:width=0.5 or package.module:factory.")]
 Protocol = Annotated[str | None, typer.Option(help="Named settings, see `antidote list protocols`.")]
 Epochs = Annotated[int | None, typer.Option(help="Number of passes over the data.")]
@@ -54,6 +60,8 @@ class TrainingOptions:
     text_features: TextFeatures = "tfidf"
     test: Test = None
     subset: Subset = None
+    holdout: Holdout = None
+    snapshots: Snapshots = None
     model: Model = None
     protocol: Protocol = None
     epochs: Epochs = None

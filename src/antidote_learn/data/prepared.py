@@ -92,11 +92,12 @@ def prepare(
     text_features: str = "tfidf",
     augment: bool = True,
     hold_out: bool = True,
+    holdout: float | None = None,
     in_memory: bool = True,
     root: Any = None,
     workers: int = 2,
 ) -> Prepared:
-    """Hold out a test part, take a subset, add noise and fit the encoding, in this order.
+    """Take a test part and a subset, add noise, hold a share out, and fit the encoding, in this order.
 
     Args:
         arrays: The data set.
@@ -108,6 +109,7 @@ def prepare(
         text_features: The features of text columns, "tfidf" or "embeddings".
         augment: Whether training images are augmented as the recipe says.
         hold_out: Whether there is a test part; without one every given sample is a training sample.
+        holdout: The share of the noisy training samples that takes the place of the test part; None for none.
         in_memory: Whether image files that fit are decoded once and kept, which wastes memory for a single pass.
         root: The folder of human labels.
         workers: The number of threads that decode image files.
@@ -116,6 +118,9 @@ def prepare(
     part, chosen = _subset(train.arrays, subset, seed)
     train, index = replace(train, arrays=part), train.kept[chosen]
     noisy = _add_noise(train.arrays, noise, noise_seed, index, root)
+    if holdout is not None:
+        train, noisy, index = _hold_out_noisy(train, noisy, index, holdout, seed)
+        held_out = True
     fitted = fit_encoding(train.arrays, text_features=text_features)
     encoding = _with_recipe(fitted, recipe, on_disk=isinstance(train.arrays.inputs, ImageFiles))
     parts = [part for part in (train.arrays.inputs, train.test_inputs) if part is not None]
@@ -228,6 +233,23 @@ def _add_noise(arrays: Arrays, noise: str, seed: int, index: Labels, root: Any) 
     needs_features = spec.kind in ("instance", "adversarial")
     X = _numeric(arrays) if needs_features else None
     return inject(clean, noise, X=X, seed=seed, num_classes=count, data=base)
+
+
+def _hold_out_noisy(
+    train: _Split, noisy: NoisyLabels | None, index: Labels, share: float, seed: int
+) -> tuple[_Split, NoisyLabels | None, Labels]:
+    """Hold out a share of the training samples with the labels that training sees, in place of the test part."""
+    order = np.random.default_rng([seed, 5]).permutation(len(index))
+    count = max(1, round(share * len(index)))
+    held, kept = np.sort(order[:count]), np.sort(order[count:])
+    given = train.arrays.labels if noisy is None else noisy.labels
+    split = _Split(
+        _take_samples(train.arrays, kept), train.kept, take_inputs(train.arrays.inputs, held), given[held], False
+    )
+    rest = None
+    if noisy is not None:
+        rest = replace(noisy, labels=noisy.labels[kept], clean_labels=noisy.clean_labels[kept])
+    return split, rest, index[kept]
 
 
 def _numeric(arrays: Arrays) -> Any:

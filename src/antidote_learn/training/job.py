@@ -25,7 +25,7 @@ from antidote_learn.training.evaluate import hits, outputs, score_samples
 from antidote_learn.training.interrupts import gently
 from antidote_learn.training.loop import Progress, Trainer, Training
 from antidote_learn.training.progress import Reporter, Silent
-from antidote_learn.training.results import write_model
+from antidote_learn.training.results import SNAPSHOTS, write_model
 from antidote_learn.training.schedules import parse_schedule
 from antidote_learn.training.specs import Spec
 from antidote_learn.training.transition_file import RunTransition, write_transition
@@ -66,7 +66,7 @@ def _run(trainer: Trainer, job: Job) -> None:
     progress = trainer.fit(
         main_training(trainer, job.folder),
         method,
-        lambda progress, record: _evaluate(trainer, job, progress, record),
+        lambda progress, record: _end_epoch(trainer, job, method, progress, record),
         lambda progress: _write_metrics(job.folder, progress),
     )
     scores = score_samples(progress.model, job.data, trainer.engine, workers=job.workers)
@@ -102,6 +102,18 @@ def _estimate_if_unknown(trainer: Trainer, job: Job) -> dict[str, Any] | None:
 
 def _with_rate(method: MethodSpec, rate: dict[str, Any] | None) -> MethodSpec:
     return method if rate is None else method.with_rate(rate["rate"])
+
+
+def _end_epoch(trainer: Trainer, job: Job, method: Method, progress: Progress, record: dict[str, Any]) -> None:
+    """Adds figures to the epoch's record, and keeps the losses of all samples where they were asked for."""
+    _evaluate(trainer, job, progress, record)
+    if str(progress.epoch) not in job.spec.snapshots.split(","):
+        return
+    scores = score_samples(progress.model, job.data, trainer.engine, workers=job.workers)
+    if trainer.engine.rank == 0:
+        folder = job.folder / SNAPSHOTS
+        folder.mkdir(exist_ok=True)
+        write_rows(folder / f"epoch{progress.epoch:04d}.parquet", samples_table(job.data, scores, method))
 
 
 def _evaluate(trainer: Trainer, job: Job, progress: Progress, record: dict[str, Any]) -> None:

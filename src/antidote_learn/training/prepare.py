@@ -19,14 +19,23 @@ from antidote_learn.training.given_transitions import wire_transition
 from antidote_learn.training.job import Job
 from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.relabel import SURE, read_beliefs, relabel_rows
-from antidote_learn.training.resolve import FOLDERS, Request, ResolvedRequest, method_for
+from antidote_learn.training.resolve import FOLDERS, Request, ResolvedRequest, method_for, parse_snapshots
 from antidote_learn.training.settings import settings_for
 from antidote_learn.training.specs import Spec
 
 SMALLEST_BATCH = 16  # the smallest batch by default: a smaller one makes batch norm noisy
 FEWEST_ROWS = 10  # the fewest samples that are trained on
 UNSURE = "antidote-dataset"  # the method for the given labels, where an audit is too unsure to train on its beliefs
-OWN = ("subset", "noise", "augment", "devices", "nodes", "precision", "text_features")  # fields of `Request` and `Spec`
+OWN = (
+    "subset",
+    "holdout",
+    "noise",
+    "augment",
+    "devices",
+    "nodes",
+    "precision",
+    "text_features",
+)  # fields of `Request` and `Spec`
 
 
 def open_request(asked: Any, *, test: str | Path | None = None) -> Arrays:
@@ -72,6 +81,9 @@ def prepare_run(resolved: ResolvedRequest) -> Job:
     data = replace(data, notes=(*data.notes, *([note] if note else [])))
     settings = replace(settings, batch_size=_batch_size(asked, settings, len(data.labels)))
     check_method(method, epochs=settings.epochs)
+    snapshots = parse_snapshots(asked.snapshots)
+    if snapshots and snapshots[-1] > settings.epochs:
+        raise ValueError(f"snapshots must be epochs up to {settings.epochs}, the last one; got {snapshots[-1]}")
     network, settings = choose_network(asked.model, settings, shape=data.encoding.shape, classes=len(data.classes))
     spec = Spec(
         data=asked.data_name or data.name,
@@ -83,6 +95,7 @@ def prepare_run(resolved: ResolvedRequest) -> Job:
         settings=settings,
         labels=digest,
         preset_note=note,
+        snapshots=",".join(map(str, snapshots)),
         **{name: getattr(asked, name) for name in OWN},
     )
     folder = (Path(asked.out) if asked.out is not None else _default_folder(spec)).absolute()
@@ -123,6 +136,7 @@ def _prepare_data(asked: Request, arrays: Arrays, settings: TrainingSettings, re
         noise_seed=asked.own_noise_seed,
         seed=asked.seed,
         subset=asked.subset,
+        holdout=asked.holdout,
         recipe=settings.recipe,
         text_features=asked.text_features,
         augment=asked.augment,

@@ -32,6 +32,7 @@ PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}  # the pr
 # The arguments that override a protocol.
 SETTINGS = ("epochs", "batch_size", "lr", "optimizer", "weight_decay", "schedule", "warmup", "clip")
 MOST_ROWS, MOST_WORKERS, MOST_NODES = 2**40, 256, 10**5  # the largest subset, workers and nodes that are accepted
+MOST_HELD_OUT = 0.5  # the largest share of the training samples that may be held out
 MOST_DEVICES = 8  # the number of devices that is accepted on every machine
 
 
@@ -53,6 +54,8 @@ class Request:
     text_features: str = "tfidf"
     test: str | Path | None = None
     subset: int | None = None
+    holdout: float | None = None
+    snapshots: str | Sequence[int] = ()
     model: str | nn.Module | None = None
     protocol: str | None = None
     epochs: int | None = None
@@ -161,9 +164,30 @@ def _check_numbers(asked: Request) -> None:
     check_seeds(asked.seed, asked.own_noise_seed)
     if asked.subset is not None:
         check_whole("subset", asked.subset, 1, MOST_ROWS)
+    if asked.holdout is not None and not 0.0 < asked.holdout <= MOST_HELD_OUT:
+        raise ValueError(f"holdout must be a share above 0 and up to {MOST_HELD_OUT}, got {asked.holdout!r}")
+    if asked.holdout is not None and asked.test is not None:
+        raise ValueError("give one of test and holdout: the samples that are held out take the place of the test")
+    parse_snapshots(asked.snapshots)
     check_whole("workers", asked.workers, 0, MOST_WORKERS)
     check_whole("devices", asked.devices, 1, _most_devices(asked.devices))
     check_whole("nodes", asked.nodes, 1, MOST_NODES)
+
+
+def parse_snapshots(given: str | Sequence[int]) -> tuple[int, ...]:
+    """The epochs after which all training samples are scored, in order: a sequence, or a text such as "50,100".
+
+    Raises:
+        ValueError: It holds anything but whole numbers from 1 on.
+    """
+    parts = [part for part in given.split(",") if part.strip()] if isinstance(given, str) else list(given)
+    try:
+        epochs = sorted({int(part) for part in parts})
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"snapshots must be epochs such as '50,100', got {given!r}") from error
+    if epochs and epochs[0] < 1:
+        raise ValueError(f"snapshots must be epochs from 1 on, got {given!r}")
+    return tuple(epochs)
 
 
 def _most_devices(wanted: int) -> int:

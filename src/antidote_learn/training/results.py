@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from antidote_learn.training.specs import Spec
 
 WHICH = ("last", "best")  # the epochs whose models are kept
+SNAPSHOTS = "snapshots"  # the folder of the samples' tables after some epochs
 PREPROCESSING = "preprocessing"  # the name of the preprocessing's file, without its suffix
 MOST_MEMBERS = 100  # the most networks of one model: a number from a file must not fill the memory
 
@@ -122,6 +123,16 @@ class Run:
     def transition(self) -> TransitionEstimate | None:
         """The transition matrix that the method estimated or learned; None for a method without one."""
         return read_transition(self.folder, self.classes).estimate if "transition" in self.summary else None
+
+    @property
+    def snapshots(self) -> dict[int, pd.DataFrame]:
+        """The training samples after the epochs that `train` was asked to keep, by epoch."""
+        epochs = [int(epoch) for epoch in str(self.spec.get("snapshots", "")).split(",") if epoch]
+        folder = self.folder / SNAPSHOTS
+        return {
+            epoch: read_rows(folder / f"epoch{epoch:04d}.parquet", ("index", "given_label", "loss", "weight"))
+            for epoch in epochs
+        }
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """The probabilities (N, K) for inputs like those of training: a table, an array, images or image files."""

@@ -37,6 +37,8 @@ def train(
     text_features: str = "tfidf",
     test: str | Path | None = None,
     subset: int | None = None,
+    holdout: float | None = None,
+    snapshots: str | Sequence[int] = (),
     model: str | nn.Module | None = None,
     protocol: str | None = None,
     epochs: int | None = None,
@@ -81,6 +83,9 @@ def train(
         text_features: The features of text: "tfidf", or "embeddings" of whole sentences (needs the extra ``text``).
         test: The table or folder of the test samples; by default the data set's own, or a fifth that is held out.
         subset: The number of training samples, taken from a seeded permutation; None for all samples.
+        holdout: The share of the training samples, with their noisy labels, that takes the place of the test samples:
+            to choose settings without a look at the test samples; None for none.
+        snapshots: The epochs after which the losses of all training samples are kept, such as (50, 100).
         model: The network: a name with parameters, "package.module:factory", or an ``nn.Module``; by default the
             protocol's network.
         protocol: The name of a set of training settings, which the arguments from ``epochs`` to ``clip`` override; by

@@ -42,6 +42,8 @@ class Spec:
     text_features: str = "tfidf"
     labels: str = ""
     preset_note: str = ""
+    holdout: float | None = None
+    snapshots: str = ""
     kind: ClassVar[str] = "run"
     article: ClassVar[str] = "a"
     unwritten: ClassVar[tuple[str, ...]] = ()
