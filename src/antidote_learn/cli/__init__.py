@@ -16,6 +16,7 @@ from antidote_learn.cli.audit_commands import apply, audit
 from antidote_learn.cli.compare_command import compare
 from antidote_learn.cli.escaping import print_data, say
 from antidote_learn.cli.failures import failures
+from antidote_learn.cli.reproduce_command import report, reproduce
 
 app = typer.Typer(
     name="antidote",
@@ -113,6 +114,8 @@ def train(
 app.command()(audit)
 app.command()(apply)
 app.command()(compare)
+app.command()(reproduce)
+app.command()(report)
 
 
 @app.command()
