@@ -27,6 +27,7 @@ class Entry:
         cells: The runs behind the figure, one for each seed; none where the row is not built.
         values: The figures of the runs that have ended, by seed.
         reason: Why runs are missing; "" where all have ended.
+        comparable: Whether the runs are on the data of the published figure.
     """
 
     part: str
@@ -35,6 +36,7 @@ class Entry:
     cells: tuple[Cell, ...]
     values: Mapping[int, float]
     reason: str = ""
+    comparable: bool = True
 
     @property
     def mean(self) -> float | None:
@@ -53,9 +55,9 @@ class Entry:
 
     @property
     def difference(self) -> float | None:
-        """Our mean minus the published one."""
+        """Our mean minus the published one; None where the runs are on other data."""
         known = self.published
-        return None if self.mean is None or known is None else self.mean - known.mean
+        return None if self.mean is None or known is None or not self.comparable else self.mean - known.mean
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ def _entry(
             values[cell.seed] = float(figure)
         else:
             reason = "not run yet" if record is None else str(record.get("error", f"its record has no {column.figure}"))
-    return Entry(part, row, column, cells, values, reason)
+    return Entry(part, row, column, cells, values, reason, comparable=scale != "smoke")
 
 
 def rebuild_table(
