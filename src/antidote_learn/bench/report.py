@@ -41,15 +41,16 @@ nav a { margin-right: .8rem; }
 """
 
 
-def write_rebuilt(folder: Path, rebuilt: Rebuilt) -> list[Path]:
-    """Writes a rebuilt table as Markdown, LaTeX, CSV and JSON, and its figure; returns the paths."""
+def write_rebuilt(root: Path, rebuilt: Rebuilt) -> list[Path]:
+    """Writes a rebuilt table as Markdown, LaTeX, CSV and JSON, and its figure, in a folder of a reproduction's."""
+    folder = root / rebuilt.table.name
     folder.mkdir(parents=True, exist_ok=True)
     texts = {file: text(rebuilt) for file, text in TEXTS.values()}
     made = {"version": __version__, "commit": package_commit(), "date": time.strftime("%Y-%m-%d", time.gmtime())}
     texts[TABLE] = rebuilt_json(rebuilt, **made)
     for name, text in texts.items():
         write_bytes(folder / name, text.encode())
-    figure = draw_rebuilt(rebuilt)
+    figure = draw_rebuilt(rebuilt, root)
     drawn = [] if figure is None else [save(figure, folder / PICTURE)]
     return [*(folder / name for name in texts), *drawn]
 

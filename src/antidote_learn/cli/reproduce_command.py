@@ -95,7 +95,7 @@ def _rebuild(
         if not quiet:
             say(f"{table.name}: {table.title}", err=True)
         one = rebuild_table(table, scale, folder, running, lambda cells: GridLines(cells, told=not quiet))
-        for path in write_rebuilt(folder / table.name, one):
+        for path in write_rebuilt(folder, one):
             if not quiet:
                 say(f"written: {path}", err=True)
         rebuilt.append(one)
