@@ -223,18 +223,34 @@ def _confident_estimate(probs: Floats, labels: Integers) -> TransitionEstimate:
 
 
 def _audit_estimate(probs: Floats, labels: Integers) -> TransitionEstimate:
+    """The audit's estimate; a class that nobody predicts is refused."""
+    predicted = probs.argmax(axis=1)
+    found = transition_of_predictions(predicted, probs.max(axis=1), labels, probs.shape[1])
+    if not found.samples.all():
+        raise ValueError(f"no sample is predicted as {int(found.samples.argmin())}: train longer, or use 'dual-t'")
+    return found
+
+
+def transition_of_predictions(
+    predicted: Integers, confidence: Floats, labels: Integers, count: int
+) -> TransitionEstimate:
     """The audit's shrunken shares of its anchors' labels, T[k, c] = e_k q_kc, with deviations of the posterior.
+
+    A class that nobody predicts has the mean share of wrong labels, spread evenly.
 
     Given a strength of shrinkage e_k is a Beta variable, and q_k, independent of it, a Dirichlet one. Few classes say
     little about that strength. The posterior is therefore averaged over all strengths, as likely as the labels make
     them: given the likeliest alone, standard errors of three classes came out half as large as their errors.
+
+    Args:
+        predicted: (N,) predicted classes.
+        confidence: (N,) probabilities of the predicted classes.
+        labels: (N,) given labels.
+        count: K, the number of classes.
     """
-    count = probs.shape[1]
     # An audit keeps float32: what differs by less is a tie, and all of a tie are anchors.
-    confidence = probs.max(axis=1).astype(np.float32).astype(np.float64)
-    found = anchor_errors(probs.argmax(axis=1), confidence, labels, count)
-    if not found.totals.all():
-        raise ValueError(f"no sample is predicted as {int(found.totals.argmin())}: train longer, or use 'dual-t'")
+    rounded = confidence.astype(np.float32).astype(np.float64)
+    found = anchor_errors(predicted, rounded, labels, count)
     seen = np.zeros((count, count))
     seen[found.true, found.given] = found.seen
     wrong, errors = found.wrong[:, None], found.errors[:, None]
@@ -244,7 +260,7 @@ def _audit_estimate(probs: Floats, labels: Integers) -> TransitionEstimate:
     squares = e_square * q_square - 2.0 * transition * e * q + np.square(transition)
     np.fill_diagonal(squares, e_square - 2.0 * errors * e + np.square(errors))
     np.fill_diagonal(transition, 1.0 - errors)
-    return TransitionEstimate(transition, found.totals, np.sqrt(squares))
+    return TransitionEstimate(transition, found.totals, np.sqrt(squares), source="audit")
 
 
 def _pair_counts(rows: Integers, columns: Integers, count: int) -> Floats:

@@ -58,8 +58,8 @@ class CorrectedNetwork:
         self.noise, self.correct, self.invertible = noise, correct, invertible
         self.one = OneNetwork(objective)
         self.warm_up = WarmUp(name, warmup if noise.is_estimated else 0.0)
-        if invertible and not isinstance(noise.source, str):
-            check_transition(noise.source, invertible=True)
+        if invertible and noise.known_matrix is not None:
+            check_transition(noise.known_matrix, invertible=True)
 
     def stages(self, epochs: int) -> tuple[Stage, ...]:
         """A warm-up if the matrix must be estimated, and the training."""

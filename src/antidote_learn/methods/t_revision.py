@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class TRevision:
     """T-Revision: reweighting by an estimated T, and then by a T that is learned with the network.
 
-    A warm-up gives a first T. Importance reweighting trains with it for the first half of the rest. In the second
+    A first T is estimated. Importance reweighting trains with it for the first half of the training. In the second
     half a matrix that is added to T is learned, too; rows stay probabilities.
 
     Needs: nothing but labels; a first T may be given.
@@ -29,12 +29,13 @@ class TRevision:
     Reference: Xia et al., Are Anchor Points Really Indispensable in Label-Noise Learning?, NeurIPS 2019.
 
     Args:
-        transition: The first T: an estimator (anchor, anchor-max, dual-t, confident, audit), a file, or "injected".
+        transition: The first T: "auto" (from held-out predictions, before the training), an estimator for the end of
+            the warm-up (anchor as published, anchor-max, dual-t, confident, audit), a file, or "injected".
         lr: The learning rate of the matrix that is added to T.
         warmup: The share of epochs before T is estimated.
     """
 
-    transition: Source = "anchor"
+    transition: Source = "auto"
     lr: float = 1e-4
     warmup: float = WARM_UP
 

@@ -17,14 +17,24 @@ if TYPE_CHECKING:
     from antidote_learn.data.prepared import Prepared
 
 INJECTED = "injected"  # the word for the matrix of the injected noise
+AUTO = "auto"  # the word for the matrix that two networks estimate, each from the half that it did not train on
 SUFFIXES = (".json", ".csv", ".npy")  # the files that hold a matrix
 MOST_BYTES = 2**30  # the largest file that is read: 10 000 classes in decimal digits
 
 
 def asks_for_injected(method: MethodSpec) -> bool:
     """Whether the method asks for the transition matrix of the injected noise."""
-    source = method.parameters.get("transition")
-    return isinstance(source, str) and source == INJECTED
+    return _asks_for(method, INJECTED)
+
+
+def asks_for_estimate(method: MethodSpec) -> bool:
+    """Whether the method asks for the transition matrix that held-out predictions give."""
+    return _asks_for(method, AUTO)
+
+
+def _asks_for(method: MethodSpec, word: str) -> bool:
+    source = method.value("transition")
+    return isinstance(source, str) and source == word
 
 
 def check_source(method: MethodSpec) -> None:
@@ -35,7 +45,7 @@ def check_source(method: MethodSpec) -> None:
         FileNotFoundError: There is no such file.
     """
     if _is_given(method):
-        read_matrix(method.parameters["transition"])
+        read_matrix(method.value("transition"))
 
 
 def wire_transition(method: MethodSpec, data: Prepared) -> tuple[MethodSpec, str]:
@@ -50,7 +60,7 @@ def wire_transition(method: MethodSpec, data: Prepared) -> tuple[MethodSpec, str
         return method.with_parameters(transition=true_transition(data)), str(method)
     if not _is_given(method):
         return method, str(method)
-    source = method.parameters["transition"]
+    source = method.value("transition")
     matrix = check_transition(read_matrix(source), classes=len(data.classes))
     digest = hashlib.sha256(matrix.astype("<f8").tobytes()).hexdigest()[:16]
     name = source if isinstance(source, str) else "matrix"
@@ -70,7 +80,7 @@ def read_matrix(source: Any) -> NDArray[np.float64]:
         return check_transition(source)
     path = Path(source)
     if path.suffix not in SUFFIXES:
-        accepted = f"{', '.join(ESTIMATORS)}, {INJECTED}, or a file ({', '.join(SUFFIXES)})"
+        accepted = f"{AUTO}, {', '.join(ESTIMATORS)}, {INJECTED}, or a file ({', '.join(SUFFIXES)})"
         raise ValueError(f"unknown transition {str(source)!r}; accepted: {accepted}")
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path} with a transition matrix")
@@ -93,7 +103,7 @@ def _read_rows(path: Path) -> Any:
 
 def _is_given(method: MethodSpec) -> bool:
     """Whether the method is given a matrix, and neither an estimator's name nor the injected noise."""
-    source = method.parameters.get("transition")
-    if source is None or "transition" not in method.readers:
+    source = method.value("transition")
+    if source is None:
         return False
-    return not isinstance(source, str) or source not in (*ESTIMATORS, INJECTED)
+    return not isinstance(source, str) or source not in (*ESTIMATORS, INJECTED, AUTO)
