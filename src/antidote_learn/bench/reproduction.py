@@ -191,9 +191,9 @@ def rebuild_table(
         Interrupted: Ctrl-C; every run that was going on can be continued.
     """
     choosing = [cell for part in table.parts for cell in choice_cells(part.scales[scale]).values()]
-    records = _run(choosing, folder, engine, listen)
+    records = _run_cells(choosing, folder, engine, listen)
     own = [cell for entry in rebuilt_table(table, scale, records).entries for cell in entry.cells]
-    records |= _run(list({cell.name: cell for cell in own}.values()), folder, engine, listen)
+    records |= _run_cells(list({cell.name: cell for cell in own}.values()), folder, engine, listen)
     return rebuilt_table(table, scale, records)
 
 
@@ -212,7 +212,7 @@ def rebuilt_table(table: PaperTable, scale: str, records: Mapping[str, Record]) 
     return Rebuilt(table, scale, tuple(entries), chosen, seconds)
 
 
-def _run(
+def _run_cells(
     cells: Sequence[Cell], folder: Path, engine: Engine, listen: Callable[[Sequence[Cell]], Listener]
 ) -> dict[str, Record]:
     """Runs cells, and returns the records of all by the names of their cells."""

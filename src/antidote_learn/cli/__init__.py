@@ -159,7 +159,7 @@ def list_names(
     preset: Annotated[str | None, typer.Option(help="With losses: the paper's rows on this data set.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """List what can be chosen by name."""
+    """List what can be chosen by name; docs/methods.md and docs/losses.md say more about methods and losses."""
     from antidote_learn.cli.lists import LISTS, preset_losses, print_table
 
     if kind not in LISTS:
