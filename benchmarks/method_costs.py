@@ -5,8 +5,10 @@
 Trains each method with its defaults, in a process of its own and on one thread, at two scales: digits with the `mlp`,
 and small colour images made at random with a narrow `cnn8`. A run has everything that a user pays for: an estimate of
 the noise rate where the method needs one, warm-ups, passes over the data. Each round has all methods, in an order of
-its own, and cross-entropy among them. A cost is the median over rounds of a run's seconds over those of cross-entropy
-in the same round, and of the megabytes by which its peak is above that of cross-entropy.
+its own, and cross-entropy among them. Time is the median over rounds of a run's seconds over those of cross-entropy in
+the same round. Memory is the number of megabytes by which the peak is above that of cross-entropy, from one more run in
+the first round. There every larger array is handed back to the system at once, which takes longer, but leaves no holes
+in the heap: with them the peak of one and the same run varies by some 70 MB, without them by less than 1.
 
 Results go into benchmarks/method_costs.json, from which docs/generate.py takes them; runs that are there already are
 not made again. Prints a table.
@@ -39,6 +41,7 @@ SCALES: dict[str, dict[str, Any]] = {
     "images": {"epochs": 5, "model": "cnn8:width=0.25", "batch_size": 128, "precision": "bf16"},
 }
 IMAGES, TEST_IMAGES, CLASSES = 2000, 500, 10
+RETURNED = {"MALLOC_MMAP_THRESHOLD_": "65536"}  # glibc: what has more bytes is handed back when it is freed
 PROTOCOL = {"noise": NOISE, "scales": SCALES, "images": IMAGES, "threads": 1}
 
 
@@ -76,35 +79,46 @@ def one_run(method: str, scale: str) -> dict[str, float]:
     return {"seconds": round(seconds, 3), "megabytes": round(peak, 1)}
 
 
-def run_apart(method: str, scale: str) -> dict[str, float] | None:
-    """`one_run` in a process of its own; None if it fails, which is said.
+def run_apart(method: str, scale: str, settings: dict[str, str]) -> dict[str, float]:
+    """`one_run` in a process of its own, with settings of its environment.
 
     A process's account of its peak begins with that of the process that started it: this one imports no torch.
     """
     command = [sys.executable, __file__, "--one", method, scale]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **settings}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
-        print(f"{method} on {scale} failed: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr, flush=True)
-        return None
+        raise RuntimeError(f"{method} on {scale} failed: {done.stderr.strip().splitlines()[-1]}")
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
 
+def cell(number: int, scale: str, method: str) -> dict[str, Any]:
+    """One method in one round: its seconds, and in the first round its peak memory."""
+    found: dict[str, Any] = {"round": number, "scale": scale, "method": method}
+    found["seconds"] = run_apart(method, scale, {})["seconds"]
+    if number == 0:
+        found["megabytes"] = run_apart(method, scale, RETURNED)["megabytes"]
+    return found
+
+
 def costs(runs: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
-    """Times over that of cross-entropy, and megabytes beyond it, by scale and method: medians over rounds."""
-    by_run = {(run["scale"], run["method"], run["round"]): run for run in runs}
-    pairs: dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
-    for (scale, method, number), run in by_run.items():
-        if (scale, PLAIN, number) in by_run:
-            pairs.setdefault((scale, method), []).append((run, by_run[scale, PLAIN, number]))
+    """Times over that of cross-entropy (medians over rounds), and megabytes beyond it, by scale and method."""
+    plain = {(run["scale"], run["round"]): run for run in runs if run["method"] == PLAIN}
+    ratios: dict[tuple[str, str], list[float]] = {}
+    beyond: dict[tuple[str, str], float] = {}
+    for run in runs:
+        other, key = plain.get((run["scale"], run["round"])), (run["scale"], run["method"])
+        if other is None:
+            continue
+        ratios.setdefault(key, []).append(run["seconds"] / other["seconds"])
+        if "megabytes" in run:
+            beyond[key] = run["megabytes"] - other["megabytes"]
     found: dict[str, dict[str, dict[str, float]]] = {scale: {} for scale in SCALES}
-    for (scale, method), both in pairs.items():
-        found[scale][method] = {
-            "time": round(statistics.median(run["seconds"] / plain["seconds"] for run, plain in both), 3),
-            "megabytes": round(statistics.median(run["megabytes"] - plain["megabytes"] for run, plain in both), 1),
-            "rounds": len(both),
-        }
+    for (scale, method), megabytes in beyond.items():
+        times = ratios[scale, method]
+        entry = {"time": round(statistics.median(times), 3), "megabytes": round(megabytes, 1), "rounds": len(times)}
+        found[scale][method] = entry
     return found
 
 
@@ -120,11 +134,11 @@ def measure(methods: list[str], rounds: int) -> dict[str, Any]:
         wanted = [(number, scale, method) for scale in SCALES for method in methods]
         random.Random(number).shuffle(wanted)
         for about in [run for run in wanted if run not in done]:
-            _, scale, method = about
-            found = run_apart(method, scale)
-            if found is None:
+            try:
+                record["runs"].append(cell(*about))
+            except RuntimeError as error:
+                print(error, file=sys.stderr, flush=True)
                 continue
-            record["runs"].append({**dict(zip(("round", "scale", "method"), about, strict=True)), **found})
             record["costs"] = costs(record["runs"])
             RECORD.write_text(json.dumps(record, indent=1) + "\n")
             print(json.dumps(record["runs"][-1]), file=sys.stderr, flush=True)

@@ -107,10 +107,10 @@ COSTS_TEXT = """
 **Time and memory** are those of a whole run, relative to one of cross-entropy (`ce`) with as many epochs. The first
 figure is for digits (the `mlp`, 10 epochs), the second for 2000 colour images of 32 × 32 (`cnn8` at a quarter of its
 width, 5 epochs, batches of 128, bf16), both with defaults and on one thread. Time is a factor, memory the megabytes by
-which the peak is higher. All that a method does counts: its warm-up, its passes over the data, and its estimate of the
-noise rate. That estimate trains two networks for 6 epochs, each on one half of the samples, however long the run is: a
-large part of runs as short as these, and a small one of long runs. A noise rate that you give saves it.
-`python benchmarks/method_costs.py` measures all of this.
+which the peak of what is in use is higher. All that a method does counts: its warm-up, its passes over the data, and
+its estimate of the noise rate. That estimate trains two networks for 6 epochs, each on one half of the samples, however
+long the run is: a large part of runs as short as these, and a small one of long runs. A noise rate that you give saves
+it. `python benchmarks/method_costs.py` measures all of this.
 
 ## Parameters and objectives
 
