@@ -8,6 +8,8 @@ from torch import Tensor
 
 from antidote_learn.core.tensors import at_least_float32
 
+SMALLEST = 1e-7  # the least probability of a class in Backward correction, as published
+
 
 def forward_logits(logits: Tensor, transition: Tensor) -> Tensor:
     """The log-probabilities (B, K) of the given labels, from the logits of the true classes (Patrini et al., 2017).
@@ -20,6 +22,11 @@ def forward_logits(logits: Tensor, transition: Tensor) -> Tensor:
     """
     probs = at_least_float32(logits).softmax(dim=1) @ transition
     return probs.clamp_min(torch.finfo(probs.dtype).tiny).log()
+
+
+def bounded_logits(logits: Tensor) -> Tensor:
+    """Log-probabilities (B, K) that are not below log 1e-7: targets below 0 have no pull beyond it (Patrini, 2017)."""
+    return at_least_float32(logits).softmax(dim=1).clamp_min(SMALLEST).log()
 
 
 def backward_targets(labels: Tensor, transition: Tensor) -> Tensor:
