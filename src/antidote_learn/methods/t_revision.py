@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     from antidote_learn._types import Batch
 
+# The factor on the learning rate while T is revised. The weights then depend on the network, and a loss can also be
+# lowered by a weight near 0: published code takes a rate so small that this does not happen.
+REVISION_SCALE = 0.1
+
 
 @dataclass
 class TRevision:
@@ -49,7 +53,8 @@ class TRevision:
     def stages(self, epochs: int) -> tuple[Stage, ...]:
         """A warm-up, reweighting by T, and the revision of T."""
         first, rest = self.warm_up.stages(epochs)
-        return (first, Stage("reweighting", rest.epochs - rest.epochs // 2), Stage("revision", rest.epochs // 2))
+        half = rest.epochs // 2
+        return (first, Stage("reweighting", rest.epochs - half), Stage("revision", half, lr_scale=REVISION_SCALE))
 
     def build(self, ctx: Context) -> None:
         """Asks for the network, T, and the matrix that is added to it."""
