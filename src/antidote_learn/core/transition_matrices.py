@@ -16,6 +16,7 @@ Integers = NDArray[np.int64]
 
 OUTLIERS = 0.03  # the share of the surest samples that `anchor` leaves out as outliers, as in the published code
 SUREST = 0.03  # the share of all samples that are anchors of a class in `dual-t`
+SMALLEST_STEP = float(np.finfo(np.float32).eps)  # a matrix that is singular up to this has no inverse in float32
 SLACK = 1e-6  # by how much a row of a transition matrix may miss the sum 1: float32 probabilities do
 
 
@@ -120,9 +121,12 @@ def check_transition(matrix: Any, *, classes: int | None = None, invertible: boo
     Raises:
         ValueError: It has another shape, negative entries or rows that do not sum to 1, or no inverse.
     """
-    found: Floats = np.asarray(matrix, dtype=np.float64)
+    try:
+        found: Floats = np.asarray(matrix, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"a transition matrix must hold K rows of K numbers: {error}") from error
     count = found.shape[0] if classes is None and found.ndim == 2 else classes
-    if found.ndim != 2 or found.shape != (count, count):
+    if found.ndim != 2 or found.shape != (count, count) or not count:
         wanted = "(K, K)" if classes is None else f"({classes}, {classes}), as there are {classes} classes"
         raise ValueError(f"a transition matrix must have shape {wanted}; received {found.shape}")
     if not (found >= 0.0).all():
@@ -131,8 +135,11 @@ def check_transition(matrix: Any, *, classes: int | None = None, invertible: boo
     if worst > SLACK:
         hint = "; its columns do: pass its transpose" if np.abs(found.sum(axis=0) - 1.0).max() <= SLACK else ""
         raise ValueError(f"rows of a transition matrix must sum to 1; one misses it by {worst:.3g}{hint}")
-    if invertible and np.linalg.matrix_rank(found) < len(found):
-        raise ValueError("this transition matrix is singular: two classes are labelled alike, which cannot be undone")
+    if invertible and np.linalg.matrix_rank(found, rtol=len(found) * SMALLEST_STEP) < len(found):
+        raise ValueError(
+            "this transition matrix is singular: classes are labelled alike, which no inverse can undo; use 'forward', "
+            "which needs none"
+        )
     return found
 
 
@@ -208,7 +215,7 @@ def _confident_estimate(probs: Floats, labels: Integers) -> TransitionEstimate:
     count = probs.shape[1]
     sizes = np.bincount(labels, minlength=count)
     if not sizes.all():
-        raise ValueError(f"no sample is labelled {int(sizes.argmin())}: leave that class out of probs and labels")
+        raise ValueError(f"no sample is labelled {int(sizes.argmin())}: leave that class out, or use 'dual-t'")
     thresholds = np.array([probs[labels == k, k].mean() for k in range(count)])
     reached = np.where(probs >= thresholds, probs, -1.0)
     sure = reached.max(axis=1) >= 0.0

@@ -100,8 +100,13 @@ class Rw:
     def method(self) -> Method:
         """The training."""
         from antidote_learn.methods.corrected_network import CorrectedNetwork, reweight
+        from antidote_learn.nn.variants import Variant
 
         noise, objective = NoiseModel(self.transition), built_objective(self.objective)
+        if isinstance(objective, Variant):
+            raise ValueError(
+                "rw needs an objective that takes weights of samples: a loss, antidote or antidote-dataset"
+            )
         return CorrectedNetwork("rw", noise, objective, reweight, warmup=self.warmup)
 
 

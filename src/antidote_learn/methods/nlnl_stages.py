@@ -63,7 +63,7 @@ class NlnlStages:
     def begin_stage(self, stage: Stage, ctx: Context) -> None:
         """Before each of the last two stages: keeps what was learned, and renews the network and the means."""
         if stage.name in NAMES[3:]:
-            self._choose(self.sure, ctx)
+            self._choose(self.sure if stage.name == NAMES[3] else 0.0, ctx)
             self.targets.copy_(self.average)
             self.seen.zero_()
             ctx.renew(self.net)

@@ -45,7 +45,7 @@ class TRevision:
 
     def __post_init__(self) -> None:
         """Refuses a bad warm-up, and a learning rate that is not positive."""
-        if not self.lr > 0.0:
+        if not 0.0 < self.lr < float("inf"):
             raise ValueError(f"t-revision needs lr > 0, got {self.lr}")
         self.noise = NoiseModel(self.transition)
         self.warm_up = WarmUp("t-revision", self.warmup if self.noise.is_estimated else 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,8 +88,10 @@ def read_matrix(source: Any) -> NDArray[np.float64]:
     if path.stat().st_size > MOST_BYTES:
         raise ValueError(f"{path} is too large for a transition matrix: {path.stat().st_size} bytes")
     try:
-        return check_transition(_read_rows(path))
-    except (ValueError, KeyError, UnicodeDecodeError, EOFError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # numpy warns of an empty file, and of complex numbers
+            return check_transition(_read_rows(path))
+    except (ValueError, EOFError, RecursionError, MemoryError, Warning) as error:
         raise ValueError(f"{path} holds no transition matrix: {error}") from error
 
 
@@ -98,6 +101,8 @@ def _read_rows(path: Path) -> Any:
     if path.suffix == ".csv":
         return np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
     found = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(found, dict) and "transition" not in found:
+        raise ValueError("it is neither a list of rows nor the transition.json of a run")
     return found["transition"] if isinstance(found, dict) else found
 
 
