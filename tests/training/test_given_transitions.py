@@ -10,6 +10,7 @@ from sklearn.datasets import load_iris
 from antidote_learn import inject, train
 from antidote_learn.methods.corrections import Backward, Forward, Rw
 from antidote_learn.methods.objectives import Antidote
+from antidote_learn.registry import parse_method
 from antidote_learn.training.given_transitions import read_matrix
 from antidote_learn.training.prepare import prepare_run
 from antidote_learn.training.resolve import Request, resolve_request
@@ -246,7 +247,7 @@ def test_a_bad_matrix_is_one_line_and_exit_code_2(name, matrix, method, says, tm
     assert (code, says in line) == (2, True), line
 
 
-KINDS = "accepted: anchor, anchor-max, dual-t, confident, audit, injected, or a file (.json, .csv, .npy)"
+KINDS = "accepted: auto, anchor, anchor-max, dual-t, confident, audit, injected, or a file (.json, .csv, .npy)"
 
 
 @pytest.mark.parametrize(
@@ -266,7 +267,11 @@ KINDS = "accepted: anchor, anchor-max, dual-t, confident, audit, injected, or a 
         ("mixup:objective=co-teaching", (), "'co-teaching' is a whole training method"),
         ("mixup:objective=nonsense", (), "unknown method 'nonsense'; accepted: antidote, "),
         ("rw:objective=antidote-dro", ("--noise-rate", 0.2), "rw needs an objective that takes weights of samples: a"),
-        ("forward", ("--epochs", 1), "forward needs 2 epochs or more, the first ones for its warm-up; got 1"),
+        (
+            "forward:transition=dual-t",
+            ("--epochs", 1),
+            "forward needs 2 epochs or more, the first ones for its warm-up; got 1",
+        ),
         ("nls", ("--epochs", 1), "nls needs 2 epochs or more"),
         ("rrm:penalty=-1", (), "penalty must be a finite number >= 0, got -1.0"),
     ],
@@ -294,12 +299,13 @@ def test_what_only_the_run_can_find_out_is_one_line_and_exit_code_1(method, says
 
 @pytest.mark.parametrize("name", ["forward", "backward", "rw", "rent", "t-revision", "f-div", "nls"])
 def test_one_epoch_is_refused_before_anything_is_written(name, tmp_path):
+    method = f"{name}:transition=anchor" if "transition" in parse_method(name).readers else name
     with pytest.raises(ValueError, match=f"{name} needs 2 epochs or more, the first ones for its warm-up; got 1"):
-        train("iris", method=name, epochs=1, out=tmp_path / "run")
+        train("iris", method=method, epochs=1, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(("epochs", "length"), [(2, 1), (3, 1), (7, 1), (8, 2)])
 def test_the_warm_up_is_a_share_of_the_epochs_and_leaves_one(epochs, length, tmp_path):
-    run = train("iris", method="forward", out=tmp_path / "run", **(QUICK | {"epochs": epochs}))
+    run = train("iris", method="forward:transition=dual-t", out=tmp_path / "run", **(QUICK | {"epochs": epochs}))
     assert run.metrics["stage"].tolist() == ["warm-up"] * length + ["training"] * (epochs - length)

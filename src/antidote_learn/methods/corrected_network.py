@@ -19,7 +19,7 @@ from antidote_learn.core.transition_matrices import TransitionEstimate, check_tr
 from antidote_learn.methods.base import Context, Objective, Stage, StepStats
 from antidote_learn.methods.noise_model import NoiseModel
 from antidote_learn.methods.one_network import OneNetwork
-from antidote_learn.methods.warm_up import WarmUp, take_plain_step
+from antidote_learn.methods.warm_up import take_plain_step
 
 
 class Corrected(NamedTuple):
@@ -58,7 +58,7 @@ class CorrectedNetwork:
     ) -> None:
         self.noise, self.correct, self.invertible = noise, correct, invertible
         self.one = OneNetwork(objective)
-        self.warm_up = WarmUp(name, warmup if noise.is_estimated else 0.0)
+        self.warm_up = noise.warm_up(name, warmup)
         if invertible and noise.known_matrix is not None:
             check_transition(noise.known_matrix, invertible=True)
 

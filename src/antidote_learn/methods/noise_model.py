@@ -13,6 +13,7 @@ from antidote_learn.core.transition_matrices import (
     estimate_transition,
 )
 from antidote_learn.methods.base import Context
+from antidote_learn.methods.warm_up import WarmUp
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -44,6 +45,11 @@ class NoiseModel:
         if isinstance(self.source, str):
             return None
         return self.source.transition if isinstance(self.source, TransitionEstimate) else self.source
+
+    def warm_up(self, method: str, share: float) -> WarmUp:
+        """The warm-up before an estimate during training; one without epochs where none is made."""
+        asked = WarmUp(method, share)
+        return asked if self.is_estimated else WarmUp(method, 0.0)
 
     def build(self, ctx: Context) -> None:
         """Asks for buffers of the matrix, its standard errors, and the numbers of samples that carry its rows."""

@@ -9,7 +9,7 @@ from antidote_learn.core.transition_matrices import TransitionEstimate
 from antidote_learn.methods.base import Context, Stage, StepStats
 from antidote_learn.methods.corrections import WARM_UP
 from antidote_learn.methods.noise_model import NoiseModel, Source
-from antidote_learn.methods.warm_up import WarmUp, take_plain_step
+from antidote_learn.methods.warm_up import take_plain_step
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,7 +48,7 @@ class TRevision:
         if not 0.0 < self.lr < float("inf"):
             raise ValueError(f"t-revision needs lr > 0, got {self.lr}")
         self.noise = NoiseModel(self.transition)
-        self.warm_up = WarmUp("t-revision", self.warmup if self.noise.is_estimated else 0.0)
+        self.warm_up = self.noise.warm_up("t-revision", self.warmup)
 
     def stages(self, epochs: int) -> tuple[Stage, ...]:
         """A warm-up, reweighting by T, and the revision of T."""
