@@ -45,7 +45,7 @@ from antidote_learn.cli import main
 sys.exit(main())
 """
 CHANGES = (os.replace, os.rename, os.link, os.unlink, os.mkdir, os.rmdir)
-PROGRESS = ("noise rate,", "training:", "held-out predictions,", "all rows:", "note:")
+PROGRESS = ("noise rate,", "training:", "training, ", "held-out predictions,", "all rows:", "note:")
 
 
 NO_CONDITIONS: Mapping[str, Any] = {

@@ -253,6 +253,7 @@ FUNCTIONS = {
     "train": Entry(
         "(data, *, method=None, labels=None, noise_rate='auto', delta=None, penalty=None, noise='none', "
         "noise_seed=None, label=None, text=(), image=None, text_features='tfidf', test=None, subset=None, "
+        "holdout=None, snapshots=(), "
         "model=None, protocol=None, "
         "epochs=None, batch_size=None, lr=None, optimizer=None, weight_decay=None, schedule=None, warmup=None, "
         "clip=None, augment=True, seed=0, out=None, "
@@ -273,6 +274,8 @@ FUNCTIONS = {
             "text_features": "texts that say the same in other words",
             "test": "test data that was set aside beforehand",
             "subset": "a first result within minutes",
+            "holdout": "to choose settings without a look at the test samples",
+            "snapshots": "the paper's figures of losses during training",
             "model": "one's own network, or another of the built-in ones",
             "protocol": "the exact settings of a published experiment",
             "epochs": "train longer or shorter",
@@ -511,7 +514,7 @@ MEMBERS = {
         "labels", "clean_labels", "transition", "expected", "spec", "seed", "mask", "rate", "hash",
     },
     "Run": {
-        "read", "strings", "image", "metrics", "samples", "transition", "predict", "predict_proba",
+        "read", "strings", "image", "metrics", "samples", "snapshots", "transition", "predict", "predict_proba",
     },
     "Audit": {
         "table", "summary", "posterior", "around", "inputs", "estimated_errors", "interval", "noise_rate", "by_class",

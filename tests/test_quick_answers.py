@@ -75,6 +75,13 @@ def test_bad_input_is_answered_without_torch(args, says, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
 
 
+def test_methods_are_listed_without_torch(tmp_path):
+    command = [sys.executable, "-c", PROGRAM, "list", "methods", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert '"about": "ELR: cross-entropy, and a pull' in done.stdout
+
+
 def test_a_bad_value_in_a_method_needs_torch_alone(tmp_path):
     program = PROGRAM.replace('"torch", ', "")
     command = [sys.executable, "-c", program, "train", "digits", "--method", "antidote:kappa=-1"]

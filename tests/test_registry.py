@@ -13,7 +13,7 @@ from antidote_learn.core.budgets import delta_from_rate
 from antidote_learn.data.builtin import DATA
 from antidote_learn.data.recipes import RECIPES
 from antidote_learn.methods.one_network import OneNetwork
-from antidote_learn.methods.parameters import about
+from antidote_learn.methods.parameters import method_card
 from antidote_learn.models import MODELS, build_model, default_model
 from antidote_learn.nn.antidote import AntidoteLoss
 from antidote_learn.nn.dataset import DatasetAntidoteLoss
@@ -174,7 +174,7 @@ def test_a_rate_that_is_no_number_is_refused_before_anything_is_written(tmp_path
 def test_every_method_builds_and_says_what_it_is(name):
     spec = with_budget(parse_method(name), {"noise_rate": 0.2} if parse_method(name).forgets else {})
     assert callable(build_method(spec).step)
-    assert len(about(METHODS[name])) > 20
+    assert len(method_card(METHODS[name]).about) > 20
 
 
 def test_parameters_reach_the_loss():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
@@ -130,9 +130,14 @@ class MethodSpec:
         """The objective inside the method, its parameter ``objective``; None for a method without that parameter."""
         if "objective" not in self.readers:
             return None
-        assert self.maker is not None  # a loss has no parameters here
-        default = next(part.default for part in fields(self.maker) if part.name == "objective")  # type: ignore[arg-type]
-        return method_of(self.parameters.get("objective", default))
+        return method_of(self.value("objective"))
+
+    def value(self, key: str) -> Any:
+        """The value of a parameter, by default that of the recipe's field; None where there is no such parameter."""
+        if key in self.parameters or self.maker is None:
+            return self.parameters.get(key)
+        found = [part.default for part in fields(self.maker) if part.name == key]  # type: ignore[arg-type]
+        return found[0] if found and found[0] is not MISSING else None
 
     @property
     def forgets(self) -> bool:

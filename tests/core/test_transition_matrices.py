@@ -166,7 +166,7 @@ def test_the_other_convention_is_converted():
         (np.eye(3), {"classes": 4}, r"shape \(4, 4\), as there are 4 classes; received \(3, 3\)"),
         (np.ones((2, 3)) / 3, {}, r"shape \(K, K\); received \(2, 3\)"),
         ([1.0], {}, r"shape \(K, K\); received \(1,\)"),
-        (np.full((2, 2), 0.5), {"invertible": True}, "is singular: two classes are labelled alike"),
+        (np.full((2, 2), 0.5), {"invertible": True}, "is singular: classes are labelled alike"),
     ],
 )
 def test_what_is_no_transition_is_said(matrix, given, message):

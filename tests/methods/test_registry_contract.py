@@ -1,4 +1,4 @@
-"""The contract of methods, over every entry of the registry; cross-entropy stands for all losses."""
+"""The contract of methods, over every entry of the registry and two of its combinations; one loss stands for all."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,12 @@ from sklearn.datasets import load_iris
 
 from antidote_learn import load, relax, train
 from antidote_learn.core.budgets import delta_from_rate
-from antidote_learn.registry import METHODS, parse_method
+from antidote_learn.registry import METHODS, build_method, parse_method
 from tests.methods.stopping import numbers, stop_and_resume
 
-BUILT_IN = ("ce", *METHODS)
+COMPOSED = ("forward:objective=antidote", "mixup:objective=antidote")
+WALKED = ("ce", *METHODS, *COMPOSED)
+STAGED = {"nlnl-stages": 13, "t-revision": 6}  # methods of more than two stages, with epochs for all of them
 ROWS = load_iris().data
 RATE = {"noise_rate": 0.2}
 QUICK = {"noise": "symmetric:0.2", "epochs": 3, "model": "mlp:hidden=[8]"}
@@ -23,10 +25,10 @@ def options(name: str) -> dict:
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory) -> dict:
     place = tmp_path_factory.mktemp("whole")
-    return {name: train("iris", method=name, out=place / name, **options(name)) for name in BUILT_IN}
+    return {name: train("iris", method=name, out=place / name, **options(name)) for name in WALKED}
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", WALKED)
 def test_what_is_loaded_predicts_what_was_reported(uninterrupted, name):
     run = uninterrupted[name]
     again = load(run.folder)
@@ -36,13 +38,25 @@ def test_what_is_loaded_predicts_what_was_reported(uninterrupted, name):
 
 
 @pytest.mark.parametrize("after", [1, 12, 20])
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", WALKED)
 def test_stopped_and_continued_it_ends_as_if_it_had_not_been(uninterrupted, name, after, tmp_path, monkeypatch):
     run = stop_and_resume(monkeypatch, "iris", after, tmp_path, method=name, **options(name))
     assert numbers(run, ROWS) == numbers(uninterrupted[name], ROWS)
 
 
-@pytest.mark.parametrize("name", [name for name in BUILT_IN if name not in ("antidote", "antidote-dataset")])
+@pytest.mark.parametrize("name", STAGED)
+def test_stopped_in_every_stage_it_ends_as_if_it_had_not_been(name, tmp_path, monkeypatch):
+    given = {**options(name), "epochs": STAGED[name]}
+    whole = train("iris", method=name, out=tmp_path / "whole", **given)
+    steps = -(-len(whole.samples) // whole.spec["batch_size"])
+    starts = whole.metrics["stage"].drop_duplicates()
+    assert len(starts) == len(build_method(parse_method(name)).stages(STAGED[name]))
+    places = [epoch * steps + inside for epoch in starts.index for inside in (0, 2)]  # as it begins, and inside it
+    run = stop_and_resume(monkeypatch, "iris", np.diff(places, prepend=0), tmp_path / "run", method=name, **given)
+    assert numbers(run, ROWS) == numbers(whole, ROWS)
+
+
+@pytest.mark.parametrize("name", [name for name in WALKED if name not in ("antidote", "antidote-dataset")])
 def test_two_processes_give_the_numbers_of_one(uninterrupted, name, tmp_path):
     """Without batch norm, whose statistics are those of a part of the batch."""
     given = {**options(name), "model": "mlp:hidden=[8]:norm=none"}

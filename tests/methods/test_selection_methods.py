@@ -10,28 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.optim import SGD
 
-from antidote_learn._types import Batch
 from antidote_learn.core.selection import small_loss_weights
 from antidote_learn.methods.co_teaching import CoTeaching
 from antidote_learn.methods.elr import Elr
-from antidote_learn.training.context import TrainingContext
-from antidote_learn.training.engine import Engine
-from antidote_learn.training.prepare import prepare_run
-from antidote_learn.training.resolve import Request, resolve_request
-
-SGD_ONLY = {"optimizer": "sgd", "lr": 0.1, "weight_decay": 0.0, "clip": 0.0}
+from tests.methods.steps import batch_of, iris_context
 
 
 @pytest.fixture
 def ctx(tmp_path):
-    asked = Request("iris", method="ce", model="mlp:hidden=[8]", out=tmp_path, noise="symmetric:0.3", **SGD_ONLY)
-    job = prepare_run(resolve_request(asked))
-    return TrainingContext(Engine(), job.data, job.spec.settings, network=job.network, workers=0, number=3, epochs=20)
-
-
-def batch_of(ctx, rows):
-    inputs = torch.randn(len(rows), 4, generator=torch.Generator().manual_seed(0))
-    return Batch(inputs, ctx.labels[rows], torch.tensor(rows), len(rows))
+    return iris_context(tmp_path)
 
 
 @given(

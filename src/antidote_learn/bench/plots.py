@@ -101,7 +101,7 @@ def draw_losses(axis: Axes, run: Run) -> None:
 
 def draw_weights(axis: Axes, run: Run) -> None:
     """Draws histograms of the weights that one KL relaxation over the training set gives right and wrong labels."""
-    solved, wrong = _solve_relaxation(run, KL), _wrong_labels(run.samples)
+    solved, wrong = _solve_relaxation(run, run.samples, KL), _wrong_labels(run.samples)
     weights = solved.weights.numpy()
     _histograms(axis, weights, wrong, np.linspace(0.0, max(float(weights.max()), 1.0) * 1.02, 52))
     note = f"forgotten (< {FADED}): {_shares_text(weights < FADED, wrong)}"
@@ -109,17 +109,31 @@ def draw_weights(axis: Axes, run: Run) -> None:
     axis.set(xlabel="weight of a training sample (mean 1)", xlim=(0.0, None))
 
 
-def draw_threshold(axis: Axes, run: Run) -> None:
-    """The paper's Figure 1 (fig:losses_cropped): histograms of -(L + rho) at alpha = 2, which forgets below 0."""
-    solved, losses, wrong = _solve_relaxation(run, CHI2), _sample_losses(run.samples), _wrong_labels(run.samples)
+def threshold_scores(run: Run, samples: pd.DataFrame) -> NDArray[np.float64]:
+    """Returns -(L + rho) of samples of a run, by one relaxation of them at alpha = 2, which forgets below 0."""
+    solved = _solve_relaxation(run, samples, CHI2)
     assert solved.rho is not None  # every divergence but KL has one
-    scores = -(losses + float(solved.rho))
+    return -(_sample_losses(samples) + float(solved.rho))
+
+
+def draw_threshold(axis: Axes, run: Run, *, samples: pd.DataFrame | None = None, title: str = "") -> None:
+    """The paper's Figure 1 (fig:losses_cropped): histograms of -(L + rho) at alpha = 2, which forgets below 0.
+
+    Args:
+        axis: The axis to draw on.
+        run: A finished run.
+        samples: The samples after some epoch; by default those after the last.
+        title: The title; by default the method's name.
+    """
+    samples = run.samples if samples is None else samples
+    scores, wrong = threshold_scores(run, samples), _wrong_labels(samples)
     low, high = min(float(scores.min()), 0.0), max(float(scores.max()), 1e-6)
     _histograms(axis, scores, wrong, _with_edge_at_zero(low, high))
     axis.set(xlim=(low, high + 0.1 * (high - low)), ylim=(FEWEST, 3.0 * axis.get_ylim()[1]))  # room for the words
     axis.axvspan(low, 0.0, color="0.95", zorder=0)
     axis.axvline(0.0, color=QUIET, lw=1.2, ls="--")
-    _title(axis, f"Threshold after training with {_method(run)}", f"forgotten: {_shares_text(scores < 0.0, wrong)}")
+    words = title or f"Threshold after training with {_method(run)}"
+    _title(axis, words, f"forgotten: {_shares_text(scores < 0.0, wrong)}")
     for text, side, place in (("forgotten", -6, "right"), ("kept", 6, "left")):
         axis.annotate(
             text, (0.0, 1.0), (side, -10), xycoords=("data", "axes fraction"), textcoords="offset points",
@@ -226,8 +240,8 @@ def _wrong_labels(samples: pd.DataFrame) -> NDArray[np.bool_]:
     return wrong
 
 
-def _solve_relaxation(run: Run, divergence: Divergence) -> Relaxed:
-    """Solves one relaxation over the training set's losses, with the run's kappa or else the loss's default."""
+def _solve_relaxation(run: Run, samples: pd.DataFrame, divergence: Divergence) -> Relaxed:
+    """Solves one relaxation over the samples' losses, with the run's kappa or else the loss's default."""
     kappa = _method_spec(run).parameters.get("kappa", AntidoteLoss(delta=0.0).kappa)
-    losses, delta = torch.from_numpy(_sample_losses(run.samples)), delta_from_rate(run_rate(run), divergence)
+    losses, delta = torch.from_numpy(_sample_losses(samples)), delta_from_rate(run_rate(run), divergence)
     return relax(losses, delta, kappa=kappa, divergence=divergence)

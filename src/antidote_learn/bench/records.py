@@ -33,7 +33,8 @@ def record_of(cell: Cell, folder: Path) -> dict[str, Any] | None:
         return None
     record = read_json(path, {"noise": str, "seed": int})
     check_held(path, record, {"error": str} if "error" in record else FIGURES)
-    return {**record, "method": cell.method} if _lasts(record) else None  # methods of two names may be the same run
+    named = {"method": cell.method, "cell": cell.name}  # methods of two names may be the same run
+    return {**record, **named} if _lasts(record) else None
 
 
 def run_cell(cell: Cell, folder: Path) -> dict[str, Any] | None:
@@ -56,7 +57,7 @@ def run_cell(cell: Cell, folder: Path) -> dict[str, Any] | None:
     if _lasts(record):
         place.mkdir(parents=True, exist_ok=True)
         write_sealed(place / RECORD, record)
-    return record
+    return {**record, "cell": cell.name}
 
 
 def check_cell(cell: Cell) -> None:
@@ -81,6 +82,7 @@ def _train_cell(cell: Cell, place: Path) -> dict[str, Any]:
         "seconds": summary["seconds"],
         "realised": summary["noise"]["realised"],
         "noise_rate": None if rate is None else {key: rate[key] for key in ("rate", "low", "high")},
+        **({"last_top5": summary["accuracy"]["last_top5"]} if "last_top5" in summary["accuracy"] else {}),
         **({"transition": summary["transition"]} if "transition" in summary else {}),
         "settings": {key: spec[key] for key in SETTINGS},
     }

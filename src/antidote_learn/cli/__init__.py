@@ -16,6 +16,7 @@ from antidote_learn.cli.audit_commands import apply, audit
 from antidote_learn.cli.compare_command import compare
 from antidote_learn.cli.escaping import print_data, say
 from antidote_learn.cli.failures import failures
+from antidote_learn.cli.reproduce_command import report, reproduce
 
 app = typer.Typer(
     name="antidote",
@@ -113,6 +114,8 @@ def train(
 app.command()(audit)
 app.command()(apply)
 app.command()(compare)
+app.command()(reproduce)
+app.command()(report)
 
 
 @app.command()
@@ -156,7 +159,7 @@ def list_names(
     preset: Annotated[str | None, typer.Option(help="With losses: the paper's rows on this data set.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """List what can be chosen by name."""
+    """List what can be chosen by name; docs/methods.md and docs/losses.md say more about methods and losses."""
     from antidote_learn.cli.lists import LISTS, preset_losses, print_table
 
     if kind not in LISTS:

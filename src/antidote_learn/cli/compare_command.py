@@ -112,7 +112,7 @@ def _print_comparison(comparison: "Comparison", output: str, folder: Path) -> No
     if output == "table":
         from antidote_learn.cli.live import table_of
 
-        _console().print(table_of(comparison))
+        print_wide(table_of(comparison))
         say(f"{tables.NOTE}. {tables.protocol_line(comparison)}", err=True)
         if comparison.missing:
             say(with_flags(tables.missing_line(comparison)), err=True)
@@ -122,7 +122,8 @@ def _print_comparison(comparison: "Comparison", output: str, folder: Path) -> No
     say(f"grid: {folder}", err=True)
 
 
-def _console() -> Any:
+def print_wide(table: Any) -> None:
+    """Prints a table on stdout; only a terminal has a width, elsewhere a row is one line."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 1000)
+    Console(width=None if sys.stdout.isatty() else 1000).print(table)

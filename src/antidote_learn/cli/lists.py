@@ -82,12 +82,12 @@ def _stand_ins(case: "PresetCase", here: "list[PresetCase]", data: str) -> str:
 
 
 def _method_rows() -> list[Row]:
-    from antidote_learn.methods.parameters import about, parameters_of
+    from antidote_learn.methods.parameters import method_card, parameters_of
     from antidote_learn.registry import known_recipe, method_names
 
     found = {name: recipe for name in method_names() if (recipe := known_recipe(name)) is not None}
     named: list[Row] = [
-        {"name": name, "about": about(recipe), "parameters": ", ".join(parameters_of(recipe)) or "none"}
+        {"name": name, "about": method_card(recipe).about, "parameters": ", ".join(parameters_of(recipe)) or "none"}
         for name, recipe in found.items()
     ]
     return [*named, *({key: row[key] for key in named[0]} for row in _loss_rows())]

@@ -15,6 +15,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from antidote_learn.bench.layout import Cell
+from antidote_learn.bench.rebuilt_texts import figure_text, published_text
+from antidote_learn.bench.reproduction import Rebuilt
 from antidote_learn.bench.tables import Comparison, cell_text, compare_records, marks
 from antidote_learn.cli.escaping import escape_text
 from antidote_learn.cli.flags import with_flags
@@ -43,6 +45,24 @@ def table_of(comparison: Comparison) -> Table:
             texts.append(Text(escape_text(text), style=style or ""))
         table.add_row(_plain(method), *texts)
     return table
+
+
+def rebuilt_tables(rebuilt: Rebuilt) -> list[Table]:
+    """Returns a table for each part of a rebuilt table: our figures, and the published ones below them."""
+    found = []
+    for part in rebuilt.table.parts:
+        plan, entries = part.scales[rebuilt.scale], rebuilt.part_entries(part.name)
+        columns = [Column(_plain(name)) for name in ("", *(column.name for column in plan.columns))]
+        title = f"{rebuilt.table.title}: {part.name} (scale {rebuilt.scale})"
+        table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+        for row in plan.rows:
+            mine = [entries[row.name, column.name] for column in plan.columns]
+            table.add_row(_plain(row.name), *(_plain(figure_text(entry)) for entry in mine))
+            published = [published_text(entry) for entry in mine]
+            if any(published):
+                table.add_row("", *(Text(escape_text(text), style="dim") for text in published))
+        found.append(table)
+    return found
 
 
 def _plain(name: str) -> Text:

@@ -8,6 +8,10 @@ from torch import Tensor
 
 from antidote_learn.core.tensors import at_least_float32
 
+SMALLEST = 1e-7  # the least probability of a class in Backward correction, as published
+# Added to both sides of a ratio of probabilities, as in published code: 0 / 0 is 1, and gradients stay below 1e14.
+OFFSET = 1e-12
+
 
 def forward_logits(logits: Tensor, transition: Tensor) -> Tensor:
     """The log-probabilities (B, K) of the given labels, from the logits of the true classes (Patrini et al., 2017).
@@ -22,6 +26,11 @@ def forward_logits(logits: Tensor, transition: Tensor) -> Tensor:
     return probs.clamp_min(torch.finfo(probs.dtype).tiny).log()
 
 
+def bounded_logits(logits: Tensor) -> Tensor:
+    """Log-probabilities (B, K) that are not below log 1e-7: targets below 0 have no pull beyond it (Patrini, 2017)."""
+    return at_least_float32(logits).softmax(dim=1).clamp_min(SMALLEST).log()
+
+
 def backward_targets(labels: Tensor, transition: Tensor) -> Tensor:
     """The row of the inverse matrix (B, K) for each label: targets that may be negative (Patrini et al., 2017).
 
@@ -34,12 +43,11 @@ def backward_targets(labels: Tensor, transition: Tensor) -> Tensor:
 def importance_weights(logits: Tensor, labels: Tensor, transition: Tensor) -> Tensor:
     """The ratio p_y / (p T)_y (B,) of the true to the given label's probability (Liu and Tao, 2016).
 
-    Gradients flow through it. Its largest value is 1 / T_yy.
+    Gradients flow through it. Its largest value is 1 / T_yy. Limits: with the identity it is 1.
     """
     probs = at_least_float32(logits).softmax(dim=1)
-    places = labels[:, None]
-    given = (probs @ transition).gather(1, places).clamp_min(torch.finfo(probs.dtype).tiny)
-    return (probs.gather(1, places) / given)[:, 0]
+    true, given = (table.gather(1, labels[:, None])[:, 0] + OFFSET for table in (probs, probs @ transition))
+    return true / given
 
 
 def draw_dirichlet_weights(weights: Tensor, alpha: float, generator: torch.Generator) -> Tensor:

@@ -16,6 +16,7 @@ Integers = NDArray[np.int64]
 
 OUTLIERS = 0.03  # the share of the surest samples that `anchor` leaves out as outliers, as in the published code
 SUREST = 0.03  # the share of all samples that are anchors of a class in `dual-t`
+SMALLEST_STEP = float(np.finfo(np.float32).eps)  # a matrix that is singular up to this has no inverse in float32
 SLACK = 1e-6  # by how much a row of a transition matrix may miss the sum 1: float32 probabilities do
 
 
@@ -120,9 +121,12 @@ def check_transition(matrix: Any, *, classes: int | None = None, invertible: boo
     Raises:
         ValueError: It has another shape, negative entries or rows that do not sum to 1, or no inverse.
     """
-    found: Floats = np.asarray(matrix, dtype=np.float64)
+    try:
+        found: Floats = np.asarray(matrix, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"a transition matrix must hold K rows of K numbers: {error}") from error
     count = found.shape[0] if classes is None and found.ndim == 2 else classes
-    if found.ndim != 2 or found.shape != (count, count):
+    if found.ndim != 2 or found.shape != (count, count) or not count:
         wanted = "(K, K)" if classes is None else f"({classes}, {classes}), as there are {classes} classes"
         raise ValueError(f"a transition matrix must have shape {wanted}; received {found.shape}")
     if not (found >= 0.0).all():
@@ -131,8 +135,11 @@ def check_transition(matrix: Any, *, classes: int | None = None, invertible: boo
     if worst > SLACK:
         hint = "; its columns do: pass its transpose" if np.abs(found.sum(axis=0) - 1.0).max() <= SLACK else ""
         raise ValueError(f"rows of a transition matrix must sum to 1; one misses it by {worst:.3g}{hint}")
-    if invertible and np.linalg.matrix_rank(found) < len(found):
-        raise ValueError("this transition matrix is singular: two classes are labelled alike, which cannot be undone")
+    if invertible and np.linalg.matrix_rank(found, rtol=len(found) * SMALLEST_STEP) < len(found):
+        raise ValueError(
+            "this transition matrix is singular: classes are labelled alike, which no inverse can undo; use 'forward', "
+            "which needs none"
+        )
     return found
 
 
@@ -208,7 +215,7 @@ def _confident_estimate(probs: Floats, labels: Integers) -> TransitionEstimate:
     count = probs.shape[1]
     sizes = np.bincount(labels, minlength=count)
     if not sizes.all():
-        raise ValueError(f"no sample is labelled {int(sizes.argmin())}: leave that class out of probs and labels")
+        raise ValueError(f"no sample is labelled {int(sizes.argmin())}: leave that class out, or use 'dual-t'")
     thresholds = np.array([probs[labels == k, k].mean() for k in range(count)])
     reached = np.where(probs >= thresholds, probs, -1.0)
     sure = reached.max(axis=1) >= 0.0
@@ -223,18 +230,34 @@ def _confident_estimate(probs: Floats, labels: Integers) -> TransitionEstimate:
 
 
 def _audit_estimate(probs: Floats, labels: Integers) -> TransitionEstimate:
+    """The audit's estimate; a class that nobody predicts is refused."""
+    predicted = probs.argmax(axis=1)
+    found = transition_of_predictions(predicted, probs.max(axis=1), labels, probs.shape[1])
+    if not found.samples.all():
+        raise ValueError(f"no sample is predicted as {int(found.samples.argmin())}: train longer, or use 'dual-t'")
+    return found
+
+
+def transition_of_predictions(
+    predicted: Integers, confidence: Floats, labels: Integers, count: int
+) -> TransitionEstimate:
     """The audit's shrunken shares of its anchors' labels, T[k, c] = e_k q_kc, with deviations of the posterior.
+
+    A class that nobody predicts has the mean share of wrong labels, spread evenly.
 
     Given a strength of shrinkage e_k is a Beta variable, and q_k, independent of it, a Dirichlet one. Few classes say
     little about that strength. The posterior is therefore averaged over all strengths, as likely as the labels make
     them: given the likeliest alone, standard errors of three classes came out half as large as their errors.
+
+    Args:
+        predicted: (N,) predicted classes.
+        confidence: (N,) probabilities of the predicted classes.
+        labels: (N,) given labels.
+        count: K, the number of classes.
     """
-    count = probs.shape[1]
     # An audit keeps float32: what differs by less is a tie, and all of a tie are anchors.
-    confidence = probs.max(axis=1).astype(np.float32).astype(np.float64)
-    found = anchor_errors(probs.argmax(axis=1), confidence, labels, count)
-    if not found.totals.all():
-        raise ValueError(f"no sample is predicted as {int(found.totals.argmin())}: train longer, or use 'dual-t'")
+    rounded = confidence.astype(np.float32).astype(np.float64)
+    found = anchor_errors(predicted, rounded, labels, count)
     seen = np.zeros((count, count))
     seen[found.true, found.given] = found.seen
     wrong, errors = found.wrong[:, None], found.errors[:, None]
@@ -244,7 +267,7 @@ def _audit_estimate(probs: Floats, labels: Integers) -> TransitionEstimate:
     squares = e_square * q_square - 2.0 * transition * e * q + np.square(transition)
     np.fill_diagonal(squares, e_square - 2.0 * errors * e + np.square(errors))
     np.fill_diagonal(transition, 1.0 - errors)
-    return TransitionEstimate(transition, found.totals, np.sqrt(squares))
+    return TransitionEstimate(transition, found.totals, np.sqrt(squares), source="audit")
 
 
 def _pair_counts(rows: Integers, columns: Integers, count: int) -> Floats:

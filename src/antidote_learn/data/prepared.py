@@ -91,8 +91,7 @@ def prepare(
     recipe: str,
     text_features: str = "tfidf",
     augment: bool = True,
-    hold_out: bool = True,
-    holdout: float | None = None,
+    hold_out: bool | float = True,
     in_memory: bool = True,
     root: Any = None,
     workers: int = 2,
@@ -108,18 +107,18 @@ def prepare(
         recipe: The recipe of images: a name of `RECIPES`, or "fitted" for their own statistics, crop and flip.
         text_features: The features of text columns, "tfidf" or "embeddings".
         augment: Whether training images are augmented as the recipe says.
-        hold_out: Whether there is a test part; without one every given sample is a training sample.
-        holdout: The share of the noisy training samples that takes the place of the test part; None for none.
+        hold_out: Whether there is a test part; without one every given sample is a training sample. A number is the
+            share of the training samples that takes its place, with the labels that training would see.
         in_memory: Whether image files that fit are decoded once and kept, which wastes memory for a single pass.
         root: The folder of human labels.
         workers: The number of threads that decode image files.
     """
-    train, held_out = _split_off_test(arrays, seed) if hold_out else (_keep_all(arrays), False)
+    train, held_out = (_keep_all(arrays), False) if hold_out is False else _split_off_test(arrays, seed)
     part, chosen = _subset(train.arrays, subset, seed)
     train, index = replace(train, arrays=part), train.kept[chosen]
     noisy = _add_noise(train.arrays, noise, noise_seed, index, root)
-    if holdout is not None:
-        train, noisy, index = _hold_out_noisy(train, noisy, index, holdout, seed)
+    if not isinstance(hold_out, bool):
+        train, noisy, index = _hold_out_noisy(train, noisy, index, hold_out, seed)
         held_out = True
     fitted = fit_encoding(train.arrays, text_features=text_features)
     encoding = _with_recipe(fitted, recipe, on_disk=isinstance(train.arrays.inputs, ImageFiles))

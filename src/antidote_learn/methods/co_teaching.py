@@ -16,10 +16,17 @@ if TYPE_CHECKING:
 class CoTeaching:
     """Co-teaching: two networks, each trained on the samples of smallest loss of the other.
 
+    A network learns what is easy before it memorises wrong labels. Two networks start differently and err differently,
+    so that neither confirms its own errors. The share that is left out of each batch rises from 0 to the noise rate.
     The first network is the model.
 
+    Needs: the noise rate (estimated if it is not given).
+    When: there are time and memory for two networks.
+    Reference: Han et al., Co-teaching: Robust Training of Deep Neural Networks with Extremely Noisy Labels, NeurIPS
+        2018.
+
     Args:
-        noise_rate: The share of each batch that is left out in the end.
+        noise_rate: The share of each batch that is left out in the end: a number in [0, 1), "auto" or "injected".
         ramp: The number of epochs over which that share rises from 0.
     """
 

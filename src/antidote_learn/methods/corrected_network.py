@@ -10,6 +10,7 @@ from torch import Tensor
 from antidote_learn._types import Batch
 from antidote_learn.core.transition_losses import (
     backward_targets,
+    bounded_logits,
     draw_dirichlet_weights,
     forward_logits,
     importance_weights,
@@ -58,8 +59,8 @@ class CorrectedNetwork:
         self.noise, self.correct, self.invertible = noise, correct, invertible
         self.one = OneNetwork(objective)
         self.warm_up = WarmUp(name, warmup if noise.is_estimated else 0.0)
-        if invertible and not isinstance(noise.source, str):
-            check_transition(noise.source, invertible=True)
+        if invertible and noise.known_matrix is not None:
+            check_transition(noise.known_matrix, invertible=True)
 
     def stages(self, epochs: int) -> tuple[Stage, ...]:
         """A warm-up if the matrix must be estimated, and the training."""
@@ -98,8 +99,8 @@ def correct_forward(logits: Tensor, batch: Batch, transition: Tensor, ctx: Conte
 
 
 def correct_backward(logits: Tensor, batch: Batch, transition: Tensor, ctx: Context) -> Corrected:
-    """Backward correction: rows of the inverse matrix take the place of the labels."""
-    return Corrected(logits, backward_targets(batch.labels, transition))
+    """Backward correction: rows of the inverse matrix take the place of the labels, which may be negative."""
+    return Corrected(bounded_logits(logits), backward_targets(batch.labels, transition))
 
 
 def reweight(logits: Tensor, batch: Batch, transition: Tensor, ctx: Context) -> Corrected:

@@ -1,4 +1,4 @@
-"""Methods that correct for a transition matrix T, which is given, or estimated after a warm-up by cross-entropy.
+"""Methods that correct for a transition matrix T, which is given, or estimated before training or after a warm-up.
 
 The files that train import torch, and are imported when a method is made.
 """
@@ -26,12 +26,13 @@ class Forward:
     Reference: Patrini et al., Making Deep Neural Networks Robust to Label Noise, CVPR 2017.
 
     Args:
-        transition: T: an estimator (anchor, anchor-max, dual-t, confident, audit), a file, or "injected".
+        transition: T: "auto" (from held-out predictions, before the training), an estimator for the end of the warm-up
+            (anchor, anchor-max, dual-t, confident, audit), a file, or "injected".
         objective: The objective of the corrected predictions: a loss, or a method with an objective.
-        warmup: The share of epochs before T is estimated.
+        warmup: The share of epochs before an estimator is asked.
     """
 
-    transition: Source = "dual-t"
+    transition: Source = "auto"
     objective: str | Objective = "ce"
     warmup: float = WARM_UP
 
@@ -55,11 +56,12 @@ class Backward:
     Reference: Patrini et al., Making Deep Neural Networks Robust to Label Noise, CVPR 2017.
 
     Args:
-        transition: T: an estimator (anchor, anchor-max, dual-t, confident, audit), a file, or "injected".
-        warmup: The share of epochs before T is estimated.
+        transition: T: "auto" (from held-out predictions, before the training), an estimator for the end of the warm-up
+            (anchor, anchor-max, dual-t, confident, audit), a file, or "injected".
+        warmup: The share of epochs before an estimator is asked.
     """
 
-    transition: Source = "dual-t"
+    transition: Source = "auto"
     warmup: float = WARM_UP
 
     def method(self) -> Method:
@@ -85,20 +87,26 @@ class Rw:
     Reference: Liu and Tao, Classification with Noisy Labels by Importance Reweighting, TPAMI 2016.
 
     Args:
-        transition: T: an estimator (anchor, anchor-max, dual-t, confident, audit), a file, or "injected".
+        transition: T: "auto" (from held-out predictions, before the training), an estimator for the end of the warm-up
+            (anchor, anchor-max, dual-t, confident, audit), a file, or "injected".
         objective: The objective of the weighted samples: a loss, or a method with an objective.
-        warmup: The share of epochs before T is estimated.
+        warmup: The share of epochs before an estimator is asked.
     """
 
-    transition: Source = "dual-t"
+    transition: Source = "auto"
     objective: str | Objective = "ce"
     warmup: float = WARM_UP
 
     def method(self) -> Method:
         """The training."""
         from antidote_learn.methods.corrected_network import CorrectedNetwork, reweight
+        from antidote_learn.nn.variants import Variant
 
         noise, objective = NoiseModel(self.transition), built_objective(self.objective)
+        if isinstance(objective, Variant):
+            raise ValueError(
+                "rw needs an objective that takes weights of samples: a loss, antidote or antidote-dataset"
+            )
         return CorrectedNetwork("rw", noise, objective, reweight, warmup=self.warmup)
 
 
@@ -114,12 +122,13 @@ class Rent:
     Reference: Bae et al., Dirichlet-based Per-Sample Weighting by Transition Matrix, ICLR 2024.
 
     Args:
-        transition: T: an estimator (anchor, anchor-max, dual-t, confident, audit), a file, or "injected".
+        transition: T: "auto" (from held-out predictions, before the training), an estimator for the end of the warm-up
+            (anchor, anchor-max, dual-t, confident, audit), a file, or "injected".
         alpha: The concentration of the Dirichlet distribution; 0 draws whole samples.
-        warmup: The share of epochs before T is estimated.
+        warmup: The share of epochs before an estimator is asked.
     """
 
-    transition: Source = "dual-t"
+    transition: Source = "auto"
     alpha: float = 0.0
     warmup: float = WARM_UP
 

@@ -17,6 +17,13 @@ SMALLEST = 1e-4  # the least distance of probabilities from 0 and 1, as in the r
 class Elr:
     """ELR: cross-entropy, and a pull of every sample to the running mean of its predictions.
 
+    Right labels are learned first. The running mean of a sample's predictions remembers that time, and the pull to it
+    outweighs the gradient of a wrong label that would be memorised later. It is kept for every sample and class.
+
+    Needs: nothing but labels, and memory for one number for each sample and class.
+    When: the noise rate is unknown, and early predictions are mostly right; heavy noise breaks that.
+    Reference: Liu et al., Early-Learning Regularization Prevents Memorization of Noisy Labels, NeurIPS 2020.
+
     Args:
         beta: The weight of the past in the running mean; the paper has 0.7 for CIFAR-10 and 0.9 for CIFAR-100.
         strength: The strength of the pull; 3 for CIFAR-10, 7 for CIFAR-100, 1 where one class is mistaken for another.

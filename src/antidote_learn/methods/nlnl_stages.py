@@ -23,9 +23,10 @@ WINDOW = 10  # epochs: the averages of predictions reach this far back
 class NlnlStages:
     """NLNL in its five stages: learn what a sample is not, select, and train anew on what was selected.
 
-    1. A random wrong class is made unlikely, for every sample. 2. The same for samples whose label is likelier than
-    chance. 3. Cross-entropy on samples whose label is likelier than `sure`. 4. A new network learns these samples
-    alone. 5. Another one learns the averaged predictions of the fourth stage, for all samples.
+    The first stage makes a random wrong class unlikely, for every sample. The second does so for samples whose label is
+    likelier than chance. The third is cross-entropy on samples whose label is likelier than `sure`. In the fourth a new
+    network learns these samples alone. In the fifth another one learns the averaged predictions of the fourth stage,
+    for all samples.
 
     Needs: nothing but labels, and many epochs.
     When: there is time; the loss `nlnl` alone is its first stage.
@@ -62,7 +63,7 @@ class NlnlStages:
     def begin_stage(self, stage: Stage, ctx: Context) -> None:
         """Before each of the last two stages: keeps what was learned, and renews the network and the means."""
         if stage.name in NAMES[3:]:
-            self._choose(self.sure, ctx)
+            self._choose(self.sure if stage.name == NAMES[3] else 0.0, ctx)
             self.targets.copy_(self.average)
             self.seen.zero_()
             ctx.renew(self.net)

@@ -24,7 +24,7 @@ class Nls:
     Reference: Wei et al., To Smooth or Not? When Label Smoothing Meets Noisy Labels, ICML 2022.
 
     Args:
-        rate: The smoothing rate r, from -8 to below 1.
+        rate: The smoothing rate r, below 1; published ones lie between -8 and 0.8.
         warmup: The share of epochs by plain cross-entropy.
         lr_scale: The factor on the learning rate after the warm-up.
     """
@@ -34,8 +34,8 @@ class Nls:
     lr_scale: float = 0.1
 
     def __post_init__(self) -> None:
-        """Refuses a rate of 1 or more, a bad warm-up, and a factor that is not positive."""
-        if not self.rate < 1.0 or not self.lr_scale > 0.0:
+        """Refuses a rate out of range, a bad warm-up, and a factor that is not positive."""
+        if not -float("inf") < self.rate < 1.0 or not 0.0 < self.lr_scale < float("inf"):
             raise ValueError(f"nls needs rate < 1 and lr_scale > 0, got {self.rate} and {self.lr_scale}")
         self.warm_up = WarmUp("nls", self.warmup)
 

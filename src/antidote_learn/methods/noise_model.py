@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Source = str | Any
-"""A transition matrix (K, K), or the name of its estimator; "injected" and files are read by the trainer."""
+"""A transition matrix (K, K), an estimate of one, or the name of an estimator; the trainer replaces other words."""
 
 
 class NoiseModel:
@@ -38,15 +38,25 @@ class NoiseModel:
         """Whether the matrix is estimated during training."""
         return isinstance(self.source, str) and self.source in ESTIMATORS
 
+    @property
+    def known_matrix(self) -> Any:
+        """The matrix, where it is known before training; else None."""
+        if isinstance(self.source, str):
+            return None
+        return self.source.transition if isinstance(self.source, TransitionEstimate) else self.source
+
     def build(self, ctx: Context) -> None:
         """Asks for buffers of the matrix, its standard errors, and the numbers of samples that carry its rows."""
         import torch
 
         count = ctx.classes
-        start = np.eye(count) if self.is_estimated else check_transition(self.source, classes=count)
-        self.matrix = ctx.buffer("transition", torch.from_numpy(start).float())
-        self._errors = ctx.buffer("transition_errors", torch.full((count, count), float("nan")))
-        self._carriers = ctx.buffer("transition_samples", torch.zeros(count, dtype=torch.int64))
+        start = self.source
+        if not isinstance(start, TransitionEstimate):
+            matrix = np.eye(count) if self.is_estimated else check_transition(start, classes=count)
+            start = TransitionEstimate(matrix, np.zeros(count, dtype=np.int64), np.full((count, count), np.nan))
+        self.matrix = ctx.buffer("transition", torch.from_numpy(start.transition).float())
+        self._errors = ctx.buffer("transition_errors", torch.from_numpy(start.standard_errors).float())
+        self._carriers = ctx.buffer("transition_samples", torch.from_numpy(start.samples))
 
     def estimate(self, net: nn.Module, ctx: Context) -> None:
         """Estimates the matrix from the predictions of a network for the training set."""
@@ -64,7 +74,7 @@ class NoiseModel:
         changed = matrix is not None
         found = (matrix if changed else self.matrix).detach().cpu().double().numpy()  # type: ignore[union-attr]
         errors = torch.full_like(self._errors, float("nan")) if changed else self._errors
-        source = self.source if self.is_estimated else "given"
+        source = self.source if self.is_estimated else getattr(self.source, "source", "given")
         return TransitionEstimate(
             found / found.sum(axis=1, keepdims=True),
             self._carriers.cpu().numpy(),

@@ -16,7 +16,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Antidote:
-    """ANTIDOTE, the paper's Algorithm 1: forgets mislabelled samples, batch by batch."""
+    """ANTIDOTE, the paper's Algorithm 1: forgets mislabelled samples, batch by batch.
+
+    The loss of a batch is its smallest mean loss over all reweightings inside a ball of given f-divergence. Samples
+    whose labels contradict the rest lose their weight. The radius of the ball bounds how many may; the weights are
+    solved for exactly in every step.
+
+    Needs: the noise rate (estimated if it is not given), or a budget or a penalty in its place.
+    When: some labels are wrong, and for every kind of sample the right label is still the most frequent one.
+    Reference: Birrell and Ebrahimi, Learning to Forget with Information Divergence Reweighted Objectives for Noisy
+        Labels, 2025.
+
+    Args:
+        noise_rate: The share of wrong labels, a number in [0, 1), "auto" or "injected"; the budget follows from it.
+        delta: The budget itself: the radius of the ball, in place of the noise rate.
+        penalty: The price C of a budget that every batch chooses for itself, in place of the noise rate.
+        kappa: The price of the divergence: weights fall no faster than exp(-loss / kappa), if the divergence is KL.
+        divergence: The f-divergence: kl, chi2, js, hellinger, or alpha:A of an order A > 1.
+        base_loss: The loss of a single sample: any loss, or a sum of losses.
+    """
 
     noise_rate: Rate | None = None
     delta: float | None = None
@@ -41,7 +59,22 @@ class Antidote:
 
 @dataclass(frozen=True)
 class AntidoteDataset:
-    """ANTIDOTE over the whole data set, within each class, by remembered losses."""
+    """ANTIDOTE over the whole data set, within each class, by remembered losses.
+
+    Which samples are forgotten is decided among all of them, by the running mean of each one's losses, and not in each
+    batch anew. Every given class keeps its share of the weight. The budget grows over the first tenth of the training.
+
+    Needs: the noise rate (estimated if it is not given), or a budget.
+    When: wrong labels prefer some class, or the data are few enough to be memorised; not if the network learns so
+        slowly that it still guesses after the first tenth of the training.
+    Reference: Birrell and Ebrahimi, Learning to Forget with Information Divergence Reweighted Objectives for Noisy
+        Labels, 2025; the form over the data set is this package's own.
+
+    Args:
+        noise_rate: The share of wrong labels, a number in [0, 1), "auto" or "injected"; the budget follows from it.
+        delta: The budget itself: the radius of the ball of KL divergence, in place of the noise rate.
+        kappa: The price of the divergence: weights fall no faster than exp(-loss / kappa).
+    """
 
     noise_rate: Rate | None = None
     delta: float | None = None
@@ -57,7 +90,23 @@ class AntidoteDataset:
 
 @dataclass(frozen=True)
 class AntidoteLagged:
-    """ANTIDOTE as the authors' code computes it: with the multiplier of the batch before."""
+    """ANTIDOTE as the authors' code computes it: with the multiplier of the batch before.
+
+    The multiplier of the budget sets how fast weights fall with the loss. Here it is solved for after the step, and
+    serves the next batch, which it does not fit exactly.
+
+    Needs: the noise rate (estimated if it is not given), or a budget.
+    When: you reproduce numbers of the authors' released code; otherwise take `antidote`, which is exact.
+    Reference: Birrell and Ebrahimi, Learning to Forget with Information Divergence Reweighted Objectives for Noisy
+        Labels, 2025, as its released code computes it.
+
+    Args:
+        noise_rate: The share of wrong labels, a number in [0, 1), "auto" or "injected"; the budget follows from it.
+        delta: The budget itself: the radius of the ball of KL divergence, in place of the noise rate.
+        kappa: The price of the divergence: weights fall no faster than exp(-loss / kappa).
+        base_loss: The loss of a single sample: any loss, or a sum of losses.
+        start: The multiplier of the first batch; the released code has 0.1 for CIFAR and 1 for WebVision.
+    """
 
     noise_rate: Rate | None = None
     delta: float | None = None
@@ -75,7 +124,15 @@ class AntidoteLagged:
 
 @dataclass(frozen=True)
 class Budgeted:
-    """The parameters of a variant with a given budget."""
+    """The parameters of a variant with a given budget.
+
+    Args:
+        noise_rate: The share of wrong labels, a number in [0, 1), "auto" or "injected"; the budget follows from it.
+        delta: The budget itself: the radius of the ball, in place of the noise rate.
+        kappa: The price of the divergence: weights fall no faster than exp(-loss / kappa), if the divergence is KL.
+        divergence: The f-divergence: kl, chi2, js, hellinger, or alpha:A of an order A > 1.
+        base_loss: The loss of a single sample: any loss, or a sum of losses.
+    """
 
     noise_rate: Rate | None = None
     delta: float | None = None
@@ -96,7 +153,16 @@ class Budgeted:
 
 @dataclass(frozen=True)
 class AntidoteGradient(Budgeted):
-    """ANTIDOTE with a multiplier that ascends while the network descends, instead of an exact solution."""
+    """ANTIDOTE with a multiplier that ascends while the network descends, instead of an exact solution.
+
+    The multiplier of the budget is a parameter beside those of the network, and so is the shift of the losses where the
+    divergence has one. Both follow the gradient, at a learning rate of 0.001.
+
+    Needs: the noise rate (estimated if it is not given), or a budget.
+    When: you reproduce the authors' code without bisection, or ask what the exact solution is worth.
+    Reference: Birrell and Ebrahimi, Learning to Forget with Information Divergence Reweighted Objectives for Noisy
+        Labels, 2025, as its released code computes it.
+    """
 
     def objective(self, samples: int) -> Objective:
         """The objective G_f at multipliers that are learned."""
@@ -107,7 +173,23 @@ class AntidoteGradient(Budgeted):
 
 @dataclass(frozen=True)
 class AntidoteLearnedBudget:
-    """ANTIDOTE, penalised, with r_max a parameter beside the network's: the appendix taken literally."""
+    """ANTIDOTE, penalised, with r_max a parameter beside the network's: the appendix taken literally.
+
+    r_max is the share of samples that the ball lets training forget. It is learned with the network and pays the price
+    C r_max^2 / (1 - r_max). `antidote:penalty=C` chooses it for every batch instead, exactly.
+
+    Needs: nothing but labels, and a price.
+    When: you compare one budget for the whole training with one for each batch.
+    Reference: Birrell and Ebrahimi, Learning to Forget with Information Divergence Reweighted Objectives for Noisy
+        Labels, 2025, appendix on the penalised objective.
+
+    Args:
+        penalty: The price C of forgetting.
+        kappa: The price of the divergence: weights fall no faster than exp(-loss / kappa), if the divergence is KL.
+        divergence: The f-divergence: kl, chi2, js, hellinger, or alpha:A of an order A > 1.
+        base_loss: The loss of a single sample: any loss, or a sum of losses.
+        start: The r_max that training begins with, in (0, 1).
+    """
 
     penalty: float = 1.0
     kappa: float = 0.05
@@ -126,7 +208,19 @@ class AntidoteLearnedBudget:
 
 @dataclass(frozen=True)
 class AntidoteMix(Budgeted):
-    """The paper's ablation: ANTIDOTE for a share of the objective, the plain mean for the rest."""
+    """The paper's ablation: ANTIDOTE for a share of the objective, the plain mean for the rest.
+
+    The plain mean keeps pulling at the samples that ANTIDOTE forgets. A share of 1 is `antidote`, a share of 0 is
+    cross-entropy.
+
+    Needs: the noise rate (estimated if it is not given), or a budget.
+    When: you reproduce the paper's ablation.
+    Reference: Birrell and Ebrahimi, Learning to Forget with Information Divergence Reweighted Objectives for Noisy
+        Labels, 2025, appendix on ablations.
+
+    Args:
+        share: The share of ANTIDOTE in the objective, in [0, 1].
+    """
 
     share: float = 0.5
 
@@ -139,7 +233,16 @@ class AntidoteMix(Budgeted):
 
 @dataclass(frozen=True)
 class AntidoteDro(Budgeted):
-    """The opposite sign, distributionally robust optimisation: the largest losses weigh most."""
+    """The opposite sign, distributionally robust optimisation: the largest losses weigh most.
+
+    The loss of a batch is its largest mean loss over the same reweightings of which ANTIDOTE takes the smallest. What
+    is hard is learned harder, and so are wrong labels.
+
+    Needs: a noise rate (estimated if it is not given), or a budget, for the size of the ball.
+    When: labels are right and rare kinds of samples must not be neglected; with wrong labels, for contrast.
+    Reference: Namkoong and Duchi, Stochastic Gradient Methods for Distributionally Robust Optimization with
+        f-divergences, NeurIPS 2016.
+    """
 
     def objective(self, samples: int) -> Objective:
         """The largest mean loss in the divergence ball."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from textwrap import dedent
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -30,9 +33,71 @@ def rate_number(rate: Rate | None) -> float | None:
     return rate
 
 
-def about(recipe: Recipe) -> str:
-    """The first line of a recipe's docstring, without the full stop."""
-    return (recipe.__doc__ or "").strip().split("\n")[0].removesuffix(".")
+@dataclass(frozen=True)
+class MethodCard:
+    """A method in words, as the docstring of its recipe has them; what the docstring does not have is empty.
+
+    Attributes:
+        about: The first line, without the full stop.
+        idea: The paragraphs below it.
+        needs: What the method must be told or can estimate, from the line "Needs:".
+        when: The cases that it is for, from the line "When:".
+        reference: The publication, from the line "Reference:".
+        parameters: The meaning of each parameter, from "Args:", those of base classes first.
+    """
+
+    about: str
+    idea: str
+    needs: str
+    when: str
+    reference: str
+    parameters: Mapping[str, str]
+
+
+def method_card(recipe: Recipe) -> MethodCard:
+    """Reads the docstring of a recipe.
+
+    Example:
+        >>> class Halved:
+        ...     '''Half of cross-entropy.
+        ...
+        ...     Needs: nothing but labels.
+        ...     '''
+        >>> method_card(Halved).needs
+        'nothing but labels.'
+    """
+    about, parts = _docstring_parts(recipe)
+    arguments = [_docstring_parts(kind)[1].get("Args", "") for kind in reversed(getattr(recipe, "__mro__", ()))]
+    needs, when, reference = (_join_lines(parts.get(name, "")) for name in ("Needs", "When", "Reference"))
+    return MethodCard(
+        about=about.removesuffix("."),
+        idea="\n\n".join(map(_join_lines, parts[""].strip().split("\n\n"))),
+        needs=needs,
+        when=when,
+        reference=reference,
+        parameters={
+            name: _join_lines(text)
+            for part in arguments
+            for name, text in _labels(dedent(part), r"\w+").items()
+            if name
+        },
+    )
+
+
+def _docstring_parts(thing: Any) -> tuple[str, dict[str, str]]:
+    """The first line of a docstring, and the parts of the rest."""
+    first, _, rest = inspect.cleandoc(thing.__doc__ or "").partition("\n")
+    return first, _labels(rest, "[A-Z][a-z]+")
+
+
+def _labels(text: str, label: str) -> dict[str, str]:
+    """The parts of a text that start with "label:" on a line of their own, by the label; "" is what comes before."""
+    pieces = re.split(rf"^({label}):(?=\s)", text, flags=re.MULTILINE)
+    return dict(zip(["", *pieces[1::2]], pieces[::2], strict=True))
+
+
+def _join_lines(text: str) -> str:
+    return " ".join(text.split())
 
 
 def check_recipe(name: str, recipe: Any) -> None:

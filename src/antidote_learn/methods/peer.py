@@ -40,7 +40,7 @@ class Peer:
 
     def __post_init__(self) -> None:
         """Refuses a negative weight, and a bad warm-up."""
-        if not self.alpha >= 0.0:
+        if not 0.0 <= self.alpha < float("inf"):
             raise ValueError(f"peer needs alpha >= 0, got {self.alpha}")
         WarmUp("peer", self.warmup)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from antidote_learn._checks import check_number
 from antidote_learn.methods.base import Context, EpochPlan, StepStats
 from antidote_learn.methods.parameters import Rate, rate_number
 
@@ -44,6 +45,10 @@ class Rrm:
                 "rrm needs damping in (0, 1], every >= 1 and warmup in [0, 1), "
                 f"got {self.damping}, {self.every} and {self.warmup}"
             )
+        if self.penalty is not None:
+            check_number("penalty", self.penalty, 0.0)
+        if self.noise_rate is not None and not isinstance(self.noise_rate, str) and not 0.0 <= self.noise_rate < 1.0:
+            raise ValueError(f"noise_rate must be in [0, 1), got {self.noise_rate!r}; 20 % is 0.2")
 
     def build(self, ctx: Context) -> None:
         """Asks for the network, and for the weight of every sample."""

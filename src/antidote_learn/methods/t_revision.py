@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
     from antidote_learn._types import Batch
 
+# The factor on the learning rate while T is revised. The weights then depend on the network, and a loss can also be
+# lowered by a weight near 0: published code takes a rate so small that this does not happen.
+REVISION_SCALE = 0.1
+
 
 @dataclass
 class TRevision:
     """T-Revision: reweighting by an estimated T, and then by a T that is learned with the network.
 
-    A warm-up gives a first T. Importance reweighting trains with it for the first half of the rest. In the second
+    A first T is estimated. Importance reweighting trains with it for the first half of the training. In the second
     half a matrix that is added to T is learned, too; rows stay probabilities.
 
     Needs: nothing but labels; a first T may be given.
@@ -29,18 +33,19 @@ class TRevision:
     Reference: Xia et al., Are Anchor Points Really Indispensable in Label-Noise Learning?, NeurIPS 2019.
 
     Args:
-        transition: The first T: an estimator (anchor, anchor-max, dual-t, confident, audit), a file, or "injected".
+        transition: The first T: "auto" (from held-out predictions, before the training), an estimator for the end of
+            the warm-up (anchor as published, anchor-max, dual-t, confident, audit), a file, or "injected".
         lr: The learning rate of the matrix that is added to T.
         warmup: The share of epochs before T is estimated.
     """
 
-    transition: Source = "anchor"
+    transition: Source = "auto"
     lr: float = 1e-4
     warmup: float = WARM_UP
 
     def __post_init__(self) -> None:
         """Refuses a bad warm-up, and a learning rate that is not positive."""
-        if not self.lr > 0.0:
+        if not 0.0 < self.lr < float("inf"):
             raise ValueError(f"t-revision needs lr > 0, got {self.lr}")
         self.noise = NoiseModel(self.transition)
         self.warm_up = WarmUp("t-revision", self.warmup if self.noise.is_estimated else 0.0)
@@ -48,7 +53,8 @@ class TRevision:
     def stages(self, epochs: int) -> tuple[Stage, ...]:
         """A warm-up, reweighting by T, and the revision of T."""
         first, rest = self.warm_up.stages(epochs)
-        return (first, Stage("reweighting", rest.epochs - rest.epochs // 2), Stage("revision", rest.epochs // 2))
+        half = rest.epochs // 2
+        return (first, Stage("reweighting", rest.epochs - half), Stage("revision", half, lr_scale=REVISION_SCALE))
 
     def build(self, ctx: Context) -> None:
         """Asks for the network, T, and the matrix that is added to it."""

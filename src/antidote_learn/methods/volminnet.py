@@ -39,7 +39,7 @@ class VolMinNet:
 
     def __post_init__(self) -> None:
         """Refuses a negative factor, and a learning rate that is not positive."""
-        if not self.strength >= 0.0 or not self.lr > 0.0:
+        if not 0.0 <= self.strength < float("inf") or not 0.0 < self.lr < float("inf"):
             raise ValueError(f"volminnet needs strength >= 0 and lr > 0, got {self.strength} and {self.lr}")
 
     def build(self, ctx: Context) -> None:

@@ -13,21 +13,28 @@ from antidote_learn.core.beliefs import MeanBeliefs, blocks
 from antidote_learn.core.losses.likelihood import cross_entropy
 from antidote_learn.core.rates import doubt as doubt_about
 from antidote_learn.core.rates import rate_of_predictions, too_few
+from antidote_learn.core.transition_matrices import TransitionEstimate, check_estimate, transition_of_predictions
 from antidote_learn.methods.one_network import OneNetwork
 from antidote_learn.nn.mean import MeanLoss
 from antidote_learn.training.checkpoint import read_json, write_sealed
 from antidote_learn.training.evaluate import predict_logits
 from antidote_learn.training.loop import Progress, Trainer, Training
 
+HELD_OUT = "held-out predictions"  # the source of a transition matrix that is estimated here
 WARM_UP = 6  # the epochs of a training on one half
 MOST_SAMPLES = 20_000  # the most samples that an estimate uses
 
 
-def estimate_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
+def estimate_rate(trainer: Trainer, folder: Path, *, matrix: bool = False) -> dict[str, Any]:
     """Estimates the noise rate and its interval (see `estimate_noise_rate`), and continues an interrupted estimate.
 
     Each half of at most `MOST_SAMPLES` samples is trained on for `WARM_UP` epochs, with plain cross-entropy at the
     initial learning rate.
+
+    Args:
+        trainer: The trainer.
+        folder: The run's folder.
+        matrix: Whether to estimate the transition matrix, too.
     """
     result = folder / "noise_rate.json"
     if result.exists():
@@ -36,7 +43,7 @@ def estimate_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
         )
     files = [folder / "checkpoint" / f"half{number}.safetensors" for number in (1, 2)]
     doubt = too_few(trainer.data.labels, trainer.classes)
-    record = _unknown_rate(trainer.classes, doubt) if doubt else _estimate_from_halves(trainer, files)
+    record = _unknown_rate(trainer.classes, doubt) if doubt else _estimate_from_halves(trainer, files, matrix=matrix)
     if trainer.engine.rank == 0:
         write_sealed(result, record)
         for file in files:
@@ -45,7 +52,26 @@ def estimate_rate(trainer: Trainer, folder: Path) -> dict[str, Any]:
     return record
 
 
-def _estimate_from_halves(trainer: Trainer, files: list[Path]) -> dict[str, Any]:
+def transition_from_record(record: dict[str, Any], classes: int) -> TransitionEstimate:
+    """The transition matrix of an estimate; the identity where there were too few rows for one."""
+    found = record.get("transition")
+    if found is None:
+        none = np.zeros(classes, dtype=np.int64)
+        return TransitionEstimate(np.eye(classes), none, np.full((classes, classes), np.nan), source=HELD_OUT)
+    matrix, errors = (np.array(found[key], dtype=np.float64) for key in ("matrix", "standard_errors"))
+    samples = np.array(found["samples"], dtype=np.int64)
+    return check_estimate(TransitionEstimate(matrix, samples, errors, source=HELD_OUT), classes=classes)
+
+
+def _transition_record(found: TransitionEstimate) -> dict[str, Any]:
+    return {
+        "matrix": found.transition.tolist(),
+        "samples": found.samples.tolist(),
+        "standard_errors": found.standard_errors.tolist(),
+    }
+
+
+def _estimate_from_halves(trainer: Trainer, files: list[Path], *, matrix: bool) -> dict[str, Any]:
     """The record of an estimate from two halves, each judged by a network that is trained on the other."""
     count = min(trainer.samples, MOST_SAMPLES)
     index = np.random.default_rng([trainer.settings.seed, 4]).permutation(trainer.samples)[:count]
@@ -54,7 +80,9 @@ def _estimate_from_halves(trainer: Trainer, files: list[Path]) -> dict[str, Any]
     predicted, confidence, late = (
         np.concatenate(parts, axis=-1) for parts in zip(*(j[0] for j in judged), strict=True)
     )
-    estimate = rate_of_predictions(predicted, confidence, late, trainer.data.labels[index], trainer.classes)
+    labels = trainer.data.labels[index]
+    estimate = rate_of_predictions(predicted, confidence, late, labels, trainer.classes)
+    found = transition_of_predictions(predicted, confidence, labels, trainer.classes) if matrix else None
     return {
         "rate": estimate.rate,
         "low": estimate.low,
@@ -66,6 +94,7 @@ def _estimate_from_halves(trainer: Trainer, files: list[Path]) -> dict[str, Any]
         "samples": count,
         "warnings": [] if estimate.identifiable else [doubt_about(estimate, trainer.classes)],
         "seconds": sum(seconds for _, seconds in judged),
+        **({} if found is None else {"transition": _transition_record(found)}),
     }
 
 

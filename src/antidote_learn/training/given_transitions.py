@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +18,24 @@ if TYPE_CHECKING:
     from antidote_learn.data.prepared import Prepared
 
 INJECTED = "injected"  # the word for the matrix of the injected noise
+AUTO = "auto"  # the word for the matrix that two networks estimate, each from the half that it did not train on
 SUFFIXES = (".json", ".csv", ".npy")  # the files that hold a matrix
 MOST_BYTES = 2**30  # the largest file that is read: 10 000 classes in decimal digits
 
 
 def asks_for_injected(method: MethodSpec) -> bool:
     """Whether the method asks for the transition matrix of the injected noise."""
-    source = method.parameters.get("transition")
-    return isinstance(source, str) and source == INJECTED
+    return _asks_for(method, INJECTED)
+
+
+def asks_for_estimate(method: MethodSpec) -> bool:
+    """Whether the method asks for the transition matrix that held-out predictions give."""
+    return _asks_for(method, AUTO)
+
+
+def _asks_for(method: MethodSpec, word: str) -> bool:
+    source = method.value("transition")
+    return isinstance(source, str) and source == word
 
 
 def check_source(method: MethodSpec) -> None:
@@ -35,7 +46,7 @@ def check_source(method: MethodSpec) -> None:
         FileNotFoundError: There is no such file.
     """
     if _is_given(method):
-        read_matrix(method.parameters["transition"])
+        read_matrix(method.value("transition"))
 
 
 def wire_transition(method: MethodSpec, data: Prepared) -> tuple[MethodSpec, str]:
@@ -50,7 +61,7 @@ def wire_transition(method: MethodSpec, data: Prepared) -> tuple[MethodSpec, str
         return method.with_parameters(transition=true_transition(data)), str(method)
     if not _is_given(method):
         return method, str(method)
-    source = method.parameters["transition"]
+    source = method.value("transition")
     matrix = check_transition(read_matrix(source), classes=len(data.classes))
     digest = hashlib.sha256(matrix.astype("<f8").tobytes()).hexdigest()[:16]
     name = source if isinstance(source, str) else "matrix"
@@ -70,15 +81,17 @@ def read_matrix(source: Any) -> NDArray[np.float64]:
         return check_transition(source)
     path = Path(source)
     if path.suffix not in SUFFIXES:
-        accepted = f"{', '.join(ESTIMATORS)}, {INJECTED}, or a file ({', '.join(SUFFIXES)})"
+        accepted = f"{AUTO}, {', '.join(ESTIMATORS)}, {INJECTED}, or a file ({', '.join(SUFFIXES)})"
         raise ValueError(f"unknown transition {str(source)!r}; accepted: {accepted}")
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path} with a transition matrix")
     if path.stat().st_size > MOST_BYTES:
         raise ValueError(f"{path} is too large for a transition matrix: {path.stat().st_size} bytes")
     try:
-        return check_transition(_read_rows(path))
-    except (ValueError, KeyError, UnicodeDecodeError, EOFError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # numpy warns of an empty file, and of complex numbers
+            return check_transition(_read_rows(path))
+    except (ValueError, EOFError, RecursionError, MemoryError, Warning) as error:
         raise ValueError(f"{path} holds no transition matrix: {error}") from error
 
 
@@ -88,12 +101,14 @@ def _read_rows(path: Path) -> Any:
     if path.suffix == ".csv":
         return np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
     found = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(found, dict) and "transition" not in found:
+        raise ValueError("it is neither a list of rows nor the transition.json of a run")
     return found["transition"] if isinstance(found, dict) else found
 
 
 def _is_given(method: MethodSpec) -> bool:
     """Whether the method is given a matrix, and neither an estimator's name nor the injected noise."""
-    source = method.parameters.get("transition")
-    if source is None or "transition" not in method.readers:
+    source = method.value("transition")
+    if source is None:
         return False
-    return not isinstance(source, str) or source not in (*ESTIMATORS, INJECTED)
+    return not isinstance(source, str) or source not in (*ESTIMATORS, INJECTED, AUTO)

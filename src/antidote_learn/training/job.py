@@ -20,8 +20,9 @@ from antidote_learn.methods.base import Hooks, Method, Scores
 from antidote_learn.registry import MethodSpec, build_method
 from antidote_learn.training.checkpoint import write_bytes, write_json, write_rows, write_tensors
 from antidote_learn.training.engine import Engine
-from antidote_learn.training.estimation import estimate_rate
+from antidote_learn.training.estimation import estimate_rate, transition_from_record
 from antidote_learn.training.evaluate import hits, outputs, score_samples
+from antidote_learn.training.given_transitions import asks_for_estimate
 from antidote_learn.training.interrupts import gently
 from antidote_learn.training.loop import Progress, Trainer, Training
 from antidote_learn.training.progress import Reporter, Silent
@@ -30,6 +31,7 @@ from antidote_learn.training.schedules import parse_schedule
 from antidote_learn.training.specs import Spec
 from antidote_learn.training.transition_file import RunTransition, write_transition
 
+ESTIMATE_ONLY = ("seconds", "transition")  # the entries of an estimate that the summary has elsewhere
 TRAINING = 3  # the number of the training on all samples; those on the two halves are 1 and 2
 
 
@@ -61,8 +63,8 @@ def work(engine: Engine, job: Job) -> None:
 def _run(trainer: Trainer, job: Job) -> None:
     for note in job.data.notes:
         trainer.reporter.note(note)
-    rate = _estimate_if_unknown(trainer, job)
-    method = build_method(_with_rate(job.method, rate), samples=trainer.samples)
+    found = _estimate_if_unknown(trainer, job)
+    method = build_method(_with_estimates(trainer, job.method, found), samples=trainer.samples)
     progress = trainer.fit(
         main_training(trainer, job.folder),
         method,
@@ -71,7 +73,7 @@ def _run(trainer: Trainer, job: Job) -> None:
     )
     scores = score_samples(progress.model, job.data, trainer.engine, workers=job.workers)
     if trainer.engine.rank == 0:
-        _write_results(trainer, job, method, progress, scores, rate)
+        _write_results(trainer, job, method, progress, scores, found)
     trainer.engine.barrier()
 
 
@@ -89,9 +91,10 @@ def main_training(trainer: Trainer, folder: Path) -> Training:
 
 
 def _estimate_if_unknown(trainer: Trainer, job: Job) -> dict[str, Any] | None:
-    if job.method.rate != "auto":
+    matrix = asks_for_estimate(job.method)
+    if job.method.rate != "auto" and not matrix:
         return None
-    found = estimate_rate(trainer, job.folder)
+    found = estimate_rate(trainer, job.folder, matrix=matrix)
     for warning in found["warnings"]:
         trainer.reporter.note(warning)
     trainer.reporter.note(
@@ -100,8 +103,13 @@ def _estimate_if_unknown(trainer: Trainer, job: Job) -> dict[str, Any] | None:
     return found
 
 
-def _with_rate(method: MethodSpec, rate: dict[str, Any] | None) -> MethodSpec:
-    return method if rate is None else method.with_rate(rate["rate"])
+def _with_estimates(trainer: Trainer, method: MethodSpec, found: dict[str, Any] | None) -> MethodSpec:
+    """The method with the estimated rate and transition matrix in place of the words that ask for them."""
+    if found is None:
+        return method
+    if asks_for_estimate(method):
+        method = method.with_parameters(transition=transition_from_record(found, trainer.classes))
+    return method.with_rate(found["rate"]) if method.rate == "auto" else method
 
 
 def _end_epoch(trainer: Trainer, job: Job, method: Method, progress: Progress, record: dict[str, Any]) -> None:
@@ -209,7 +217,7 @@ def summary(
         "method": job.spec.method,
         "data": job.spec.data,
         "noise": _noise_summary(job.spec.noise, data),
-        "noise_rate": None if rate is None else {key: value for key, value in rate.items() if key != "seconds"},
+        "noise_rate": None if rate is None else {key: value for key, value in rate.items() if key not in ESTIMATE_ONLY},
         **({} if transition is None else {"transition": _transition_summary(transition)}),
         "accuracy": accuracy,
         "test": "held out" if data.held_out else "given",

@@ -136,7 +136,7 @@ def _prepare_data(asked: Request, arrays: Arrays, settings: TrainingSettings, re
         noise_seed=asked.own_noise_seed,
         seed=asked.seed,
         subset=asked.subset,
-        holdout=asked.holdout,
+        hold_out=True if asked.holdout is None else float(asked.holdout),
         recipe=settings.recipe,
         text_features=asked.text_features,
         augment=asked.augment,
