@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from antidote_learn.bench.reproduction import Entry, Rebuilt
-from antidote_learn.presets.paper_tables import Part
+from antidote_learn.presets.paper_tables import TablePart
 
 SCALE_NOTES = {
     "smoke": "A smoke test on the embedded digits, two epochs: no reproduction. The paper's figures are of other data.",
@@ -90,7 +90,7 @@ def published_text(entry: Entry, plus_minus: str = "±") -> str:
     return f"paper {known.mean:.2f}{spread}" + ("" if difference is None else f", {difference:+.2f}")
 
 
-def missing_reasons(rebuilt: Rebuilt, part: Part) -> list[str]:
+def missing_reasons(rebuilt: Rebuilt, part: TablePart) -> list[str]:
     """A sentence for each reason for which figures of a part are missing."""
     found: dict[str, list[str]] = {}
     for entry in rebuilt.part_entries(part.name).values():
@@ -109,7 +109,7 @@ def _remarks(rebuilt: Rebuilt) -> list[str]:
     return [f"{table.source}. {SCALE_NOTES[rebuilt.scale]}", *(["", table.note] if table.note else [])]
 
 
-def _part_remarks(rebuilt: Rebuilt, part: Part) -> list[str]:
+def _part_remarks(rebuilt: Rebuilt, part: TablePart) -> list[str]:
     """The protocol of a part in words, the protocols that were chosen, and why figures are missing."""
     plan = part.scales[rebuilt.scale]
     options = ", ".join(f"{key} {value}" for key, value in plan.options.items())

@@ -11,7 +11,7 @@ from typing import Any
 from antidote_learn.bench.grid import Engine, Listener, Record, run_grid
 from antidote_learn.bench.layout import Cell
 from antidote_learn.bench.records import record_of
-from antidote_learn.presets.paper_tables import Choice, Column, PaperRow, PaperTable, Part, Published, Scale
+from antidote_learn.presets.paper_tables import Choice, Column, PaperRow, PaperTable, Published, Scale, TablePart
 
 CELLS = "cells"  # the folder of the runs, which all tables of a reproduction share
 
@@ -135,7 +135,7 @@ def choose_protocols(scale: Scale, records: Mapping[str, Record]) -> dict[str, d
 
 
 def table_entries(
-    part: Part, scale: str, records: Mapping[str, Record], chosen: Mapping[str, Mapping[str, float]]
+    part: TablePart, scale: str, records: Mapping[str, Record], chosen: Mapping[str, Mapping[str, float]]
 ) -> list[Entry]:
     """The figures of a part at a scale; ``chosen`` are the agreements of `choose_protocols`."""
     plan = part.scales[scale]

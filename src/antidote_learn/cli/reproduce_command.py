@@ -11,7 +11,7 @@ from antidote_learn.cli import options as given
 from antidote_learn.cli.compare_command import ENGINES, print_wide
 from antidote_learn.cli.escaping import say
 from antidote_learn.cli.failures import failures
-from antidote_learn.presets.paper_tables import SCALES, PaperTable, read_table, table_names
+from antidote_learn.presets.paper_tables import SCALES, PaperTable, read_paper_table, table_names
 
 if TYPE_CHECKING:
     from antidote_learn.bench.layout import Cell
@@ -42,7 +42,7 @@ def reproduce(
         for value, accepted, what in choices:
             if value not in accepted:
                 raise ValueError(f"{what} must be one of {', '.join(accepted)}; got {value!r}")
-        tables = [read_table(one) for one in (table_names() if name == "all" else [name])]
+        tables = [read_paper_table(one) for one in (table_names() if name == "all" else [name])]
         if data_root is not None:
             os.environ["ANTIDOTE_DATA"] = str(data_root)  # the workers look there, too
         more: dict[str, Any] = ({"devices": devices} if devices > 1 else {}) | ({"download": True} if download else {})

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
+from itertools import product
 from typing import Any
 
 SCALES = ("smoke", "cpu", "paper")  # the scales of every table, from minutes to weeks of a processor
 FIGURES = ("last", "best", "last_top5", "seconds")  # the figures of a run that a column may show
+INHERITED = ("figure", "test", "values")  # what a column has from the one that it is like
 KINDS = ("table", "histograms")  # what a file describes: numbers, or the losses of all samples at some epochs
 
 
@@ -32,6 +35,7 @@ class Column:
         figure: The figure of a run that is shown, one of `FIGURES`.
         test: Another data set to test on; "" for the run's own.
         values: Values of the fields in a row's method, as in ``{kappa}``.
+        like: An earlier column whose figure, test, values and published figures hold for this one, too; "" for none.
     """
 
     name: str
@@ -39,6 +43,7 @@ class Column:
     figure: str = "last"
     test: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
+    like: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Part:
+class TablePart:
     """A part of a table: one data set.
 
     Attributes:
@@ -138,16 +143,17 @@ class PaperTable:
     title: str
     source: str
     kind: str
-    parts: tuple[Part, ...]
+    parts: tuple[TablePart, ...]
     note: str = ""
 
 
 def table_names() -> tuple[str, ...]:
-    """The names of all tables and figures, in the paper's order."""
-    return tuple(name for name in ORDER if name in _table_files())
+    """The names of all tables and figures, in the paper's order; those that it does not have come last."""
+    found = _table_files()
+    return (*(name for name in ORDER if name in found), *sorted(set(found) - set(ORDER)))
 
 
-def read_table(name: str) -> PaperTable:
+def read_paper_table(name: str) -> PaperTable:
     """Reads a table.
 
     Raises:
@@ -155,7 +161,7 @@ def read_table(name: str) -> PaperTable:
     """
     if name not in table_names():
         raise ValueError(f"unknown table or figure {name!r}; accepted: {', '.join((*table_names(), 'all'))}")
-    return parse_table(name, _table_files()[name])
+    return parse_paper_table(name, _table_files()[name])
 
 
 ORDER = (
@@ -165,43 +171,62 @@ ORDER = (
 
 
 @cache
-def _table_files() -> dict[str, dict[str, Any]]:
-    """The files in presets/tables, by name."""
+def _table_files() -> dict[str, str]:
+    """The texts of the files in presets/tables, by name."""
     folder = files("antidote_learn.presets").joinpath("tables")
     found = [entry for entry in folder.iterdir() if entry.name.endswith(".toml")]
-    return {entry.name.removesuffix(".toml"): tomllib.loads(entry.read_text(encoding="utf-8")) for entry in found}
+    return {entry.name.removesuffix(".toml"): entry.read_text(encoding="utf-8") for entry in found}
 
 
-def parse_table(name: str, entries: Mapping[str, Any]) -> PaperTable:
-    """Makes a table of the entries of its file.
+def parse_paper_table(name: str, text: str) -> PaperTable:
+    """Makes a table of the text of its file.
 
     Raises:
-        ValueError: A key, row, column or scale does not fit; the message names it.
+        ValueError: The text is no TOML, or a key, row, column or scale does not fit; the message names it.
     """
     where = f"table {name!r}"
+    try:
+        entries = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{where} is no TOML: {error}") from error
     _check_keys(where, entries, needed=("title", "source", "parts"), other=("kind", "note"))
     kind = entries.get("kind", "table")
     if kind not in KINDS:
         raise ValueError(f"{where}: kind must be one of {', '.join(KINDS)}; received {kind!r}")
     parts = tuple(_parse_part(f"{where}, part {part.get('name')!r}", part) for part in entries["parts"])
+    _check_names(where, "part", parts)
     return PaperTable(name, entries["title"], entries["source"], kind, parts, entries.get("note", ""))
 
 
-def _parse_part(where: str, entries: Mapping[str, Any]) -> Part:
+def _parse_part(where: str, entries: Mapping[str, Any]) -> TablePart:
     _check_keys(where, entries, needed=("name", "data", "columns", "rows", "scales"), other=())
-    columns = tuple(_parse_column(where, column) for column in entries["columns"])
+    columns = _parse_columns(where, entries["columns"])
     rows = tuple(_parse_row(where, row, columns) for row in entries["rows"])
+    _check_names(where, "row", rows)
     if set(entries["scales"]) != set(SCALES):
         raise ValueError(f"{where}: scales must be {', '.join(SCALES)}; received {', '.join(entries['scales'])}")
     scales = {
         scale: _parse_scale(f"{where}, scale {scale!r}", given, entries["data"], columns, rows)
         for scale, given in entries["scales"].items()
     }
-    return Part(entries["name"], columns, rows, scales)
+    return TablePart(entries["name"], columns, rows, scales)
+
+
+def _parse_columns(where: str, listed: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
+    """The columns of a part; one that is like another has all that it does not say itself from there."""
+    known: dict[str, Column] = {}
+    for entries in listed:
+        own = {key: value for key, value in entries.items() if key != "like"}
+        like = entries.get("like", "")
+        same = {key: getattr(_pick(where, known, like), key) for key in INHERITED} if like else {}
+        column = replace(_parse_column(where, {**same, **own}), like=like)
+        _check_names(where, "column", (*known.values(), column))
+        known[column.name] = column
+    return tuple(known.values())
 
 
 def _parse_column(where: str, entries: Mapping[str, Any]) -> Column:
-    _check_keys(f"{where}, column", entries, needed=("name", "noise"), other=("figure", "test", "values"))
+    _check_keys(f"{where}, column", entries, needed=("name", "noise"), other=INHERITED)
     column = Column(**entries)
     if column.figure not in FIGURES:
         raise ValueError(f"{where}: figure must be one of {', '.join(FIGURES)}; received {column.figure!r}")
@@ -209,16 +234,22 @@ def _parse_column(where: str, entries: Mapping[str, Any]) -> Column:
 
 
 def _parse_row(where: str, entries: Mapping[str, Any], columns: Sequence[Column]) -> PaperRow:
-    """A row; its published figures stand in the order of the columns, "" where the paper has none."""
+    """A row; its published figures stand in the order of the columns that are like no other, "" where there is none."""
     where = f"{where}, row {entries.get('name')!r}"
     _check_keys(where, entries, needed=("name", "method"), other=("published", "options", "note"))
-    figures = entries.get("published", [""] * len(columns))
-    if len(figures) != len(columns):
-        raise ValueError(f"{where}: {len(figures)} published figures for {len(columns)} columns")
-    published = {
-        column.name: _parse_figure(where, text) for column, text in zip(columns, figures, strict=True) if text != ""
-    }
-    return PaperRow(entries["name"], entries["method"], published, entries.get("options", {}), entries.get("note", ""))
+    own = [column.name for column in columns if not column.like]
+    texts = entries.get("published", [""] * len(own))
+    if len(texts) != len(own):
+        raise ValueError(f"{where}: {len(texts)} published figures for {len(own)} columns")
+    published = {name: _parse_figure(where, text) for name, text in zip(own, texts, strict=True) if text != ""}
+    for column in columns:
+        if column.like in published:
+            published[column.name] = published[column.like]
+    options = entries.get("options", {})
+    _check_keys(f"{where}, options", options, needed=(), other=SCALES)
+    if not entries["method"] and not entries.get("note"):
+        raise ValueError(f"{where} has no method: add a note that says why")
+    return PaperRow(entries["name"], entries["method"], published, options, entries.get("note", ""))
 
 
 def _parse_figure(where: str, text: str) -> Published:
@@ -240,15 +271,19 @@ def _parse_scale(
         _pick(where, known, column) if isinstance(column, str) else _parse_column(where, column)
         for column in entries.get("columns", list(known))
     ]
+    _check_names(where, "column", chosen)
+    found = tuple(_pick(where, named, row) for row in entries.get("rows", list(named)))
+    _check_fields(where, found, chosen)
     choice = entries.get("choice")
     if choice is not None:
+        _check_keys(f"{where}, choice", choice, needed=("protocols", "noise", "seed", "holdout"), other=())
         choice = Choice(**{**choice, "protocols": tuple(choice["protocols"])})
     return Scale(
         seeds=entries["seeds"],
         options=entries.get("options", {}),
         data=entries.get("data", data),
         columns=tuple(chosen),
-        rows=tuple(_pick(where, named, row) for row in entries.get("rows", list(named))),
+        rows=found,
         choice=choice,
         note=entries.get("note", ""),
     )
@@ -258,6 +293,24 @@ def _pick(where: str, known: Mapping[str, Any], name: str) -> Any:
     if name not in known:
         raise ValueError(f"{where}: there is no {name!r}; there are {', '.join(known)}")
     return known[name]
+
+
+def _check_names(where: str, what: str, parts: Iterable[TablePart | PaperRow | Column]) -> None:
+    twice = [name for name, times in Counter(part.name for part in parts).items() if times > 1]
+    if twice:
+        raise ValueError(f"{where} has the {what} {twice[0]!r} twice: give each a name of its own")
+
+
+def _check_fields(where: str, rows: Sequence[PaperRow], columns: Sequence[Column]) -> None:
+    """Refuses a method with a field that a column has no value for."""
+    for row, column in product(rows, columns):
+        try:
+            row.method_at(column)
+        except (KeyError, IndexError, ValueError) as error:
+            raise ValueError(
+                f"{where}, row {row.name!r}: the column {column.name!r} has no value for a field of {row.method!r}; "
+                f"its values: {', '.join(column.values) or 'none'}"
+            ) from error
 
 
 def _check_keys(where: str, entries: Mapping[str, Any], *, needed: Sequence[str], other: Sequence[str]) -> None:
