@@ -146,7 +146,7 @@ Some methods correct for T, the matrix with T[i, j] = P(given label = j, if the 
 
 | `transition=` | T |
 |---|---|
-| `auto`, the default | estimated before training, from the predictions of two networks, each for the half of the samples that it was not trained on |
+| `auto`, the default | estimated before training, from held-out predictions: two networks, each for the other's half |
 | ESTIMATORS | estimated from the network's own predictions after the warm-up, as published methods do |
 | `FILE.csv`, `FILE.json`, `FILE.npy` | read from a file: rows of numbers in the order of the classes |
 | `injected` | that of the noise that you add with `--noise`, for experiments |
