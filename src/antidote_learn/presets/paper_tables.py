@@ -11,6 +11,7 @@ from typing import Any
 
 SCALES = ("smoke", "cpu", "paper")  # the scales of every table, from minutes to weeks of a processor
 FIGURES = ("last", "best", "last_top5", "seconds")  # the figures of a run that a column may show
+TESTS = {"imagenet-val": ("last", "last_top5")}  # further sets to test a run on, and the figures that a run has there
 KINDS = ("table", "histograms")  # what a file describes: numbers, or the losses of all samples at some epochs
 
 
@@ -30,7 +31,7 @@ class Column:
         name: The heading.
         noise: The noise of the training labels.
         figure: The figure of a run that is shown, one of `FIGURES`.
-        test: Another data set to test on; "" for the run's own.
+        test: Another set to test on, one of `TESTS`; "" for the run's own.
         values: Values of the fields in a row's method, as in ``{kappa}``.
     """
 
@@ -205,6 +206,11 @@ def _parse_column(where: str, entries: Mapping[str, Any]) -> Column:
     column = Column(**entries)
     if column.figure not in FIGURES:
         raise ValueError(f"{where}: figure must be one of {', '.join(FIGURES)}; received {column.figure!r}")
+    if column.test and column.test not in TESTS:
+        raise ValueError(f"{where}: test must be one of {', '.join(TESTS)}, or empty; received {column.test!r}")
+    if column.test and column.figure not in TESTS[column.test]:
+        accepted = ", ".join(TESTS[column.test])
+        raise ValueError(f"{where}: figure on {column.test} must be one of {accepted}; received {column.figure!r}")
     return column
 
 
