@@ -17,6 +17,7 @@ from antidote_learn.training.resolve import Request, method_for, resolve_request
 
 FORMAT = 1  # the version of cells' names; a new one runs every cell again
 RECORD = "record.json"  # the record in the folder of a cell that has ended
+RUN = "run"  # the folder of the run in a cell's folder
 PASSING = ("workers", "download")  # options that change no number, and no cell's name
 MOST_CELLS = 100_000  # the most cells of a grid: more are taken for a mistake
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from antidote_learn.bench.comparison_figure import STYLES
-from antidote_learn.bench.layout import Cell
+from antidote_learn.bench.layout import RUN, Cell
 from antidote_learn.bench.plots import WIDTH, draw_threshold
 from antidote_learn.bench.reproduction import CELLS, Entry, Rebuilt
 from antidote_learn.training.runs import load
@@ -30,7 +30,7 @@ def draw_rebuilt(rebuilt: Rebuilt, folder: Path) -> Figure | None:
 
 def _draw_histograms(rebuilt: Rebuilt, folder: Path) -> Figure | None:
     """Draws -(L + rho) of all samples, a row of panels for each run and a panel for each epoch that was kept."""
-    runs = [(entry, load(folder / CELLS / cell.name / "run")) for entry, cell in _histogram_cells(rebuilt)]
+    runs = [(entry, load(folder / CELLS / cell.name / RUN)) for entry, cell in _histogram_cells(rebuilt)]
     kept = [(entry, run, run.snapshots) for entry, run in runs if run.snapshots]
     if not kept:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from antidote_learn.bench.layout import RECORD, Cell
+from antidote_learn.bench.layout import RECORD, RUN, Cell
 from antidote_learn.training.checkpoint import check_held, read_json, write_sealed
 from antidote_learn.training.engine import RunFailed
 from antidote_learn.training.interrupts import Interrupted
@@ -52,12 +52,17 @@ def run_cell(cell: Cell, folder: Path) -> dict[str, Any] | None:
     except Interrupted:
         return None
     except Exception as error:
-        found = {"error": " ".join(f"{type(error).__name__}: {error}".split())}
+        found = {"error": error_line(error)}
     record = {"method": cell.method, "trained": cell.concrete_method, "noise": cell.noise, "seed": cell.seed, **found}
     if _lasts(record):
         place.mkdir(parents=True, exist_ok=True)
         write_sealed(place / RECORD, record)
     return {**record, "cell": cell.name}
+
+
+def error_line(error: Exception) -> str:
+    """The kind and the message of an error in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def check_cell(cell: Cell) -> None:
@@ -73,7 +78,7 @@ def _lasts(record: Mapping[str, Any]) -> bool:
 def _train_cell(cell: Cell, place: Path) -> dict[str, Any]:
     options = dict(cell.options)
     run = train(
-        cell.data, method=cell.method, noise=cell.noise, seed=cell.seed, out=place / "run", resume=True, **options
+        cell.data, method=cell.method, noise=cell.noise, seed=cell.seed, out=place / RUN, resume=True, **options
     )
     summary, (spec, _) = run.summary, read_spec(run.folder)
     rate = summary["noise_rate"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from antidote_learn.bench.further_tests import further_figures
 from antidote_learn.bench.grid import Engine, Listener, Record, run_grid
 from antidote_learn.bench.layout import Cell
 from antidote_learn.bench.records import record_of
@@ -166,19 +167,30 @@ def _entry(
     cells = tuple(Cell(plan.data, method, column.noise, seed, options) for seed in range(plan.seeds))
     values, reason = dict[int, float](), ""
     for cell in cells:
-        record = records.get(cell.name)
-        figure = None if record is None else record.get(column.figure)
-        if figure is not None:
-            values[cell.seed] = float(figure)
+        figures = _column_figures(records.get(cell.name), column)
+        if figures.get(column.figure) is not None:
+            values[cell.seed] = float(figures[column.figure])
         else:
-            reason = "not run yet" if record is None else str(record.get("error", f"its record has no {column.figure}"))
+            reason = str(figures.get("error", f"its record has no {column.figure}"))
     return Entry(part, row, column, cells, values, reason, comparable=scale != "smoke")
+
+
+def _column_figures(record: Record | None, column: Column) -> Mapping[str, Any]:
+    """The figures of a run on the test set of a column; or the error for which there are none."""
+    if record is None:
+        return {"error": "not run yet"}
+    if not column.test or "error" in record:
+        return record
+    figures: Mapping[str, Any] = record.get("tests", {}).get(column.test, {"error": f"not tested on {column.test} yet"})
+    return figures
 
 
 def rebuild_table(
     table: PaperTable, scale: str, folder: Path, engine: Engine, listen: Callable[[Sequence[Cell]], Listener]
 ) -> Rebuilt:
-    """Runs what is missing of a table, and returns the whole: first the choice of protocols, then the table's own runs.
+    """Runs what is missing of a table, and returns the whole.
+
+    First comes the choice of protocols, then the table's own runs, then their tests on further sets.
 
     Args:
         table: The table.
@@ -189,12 +201,14 @@ def rebuild_table(
 
     Raises:
         Interrupted: Ctrl-C; every run that was going on can be continued.
+        ValueError: A file of a run is damaged.
     """
     choosing = [cell for part in table.parts for cell in choice_cells(part.scales[scale]).values()]
     records = _run_cells(choosing, folder, engine, listen)
-    own = [cell for entry in rebuilt_table(table, scale, records).entries for cell in entry.cells]
-    records |= _run_cells(list({cell.name: cell for cell in own}.values()), folder, engine, listen)
-    return rebuilt_table(table, scale, records)
+    entries = rebuilt_table(table, scale, records).entries
+    own = {cell.name: cell for entry in entries for cell in entry.cells}
+    records |= _run_cells(list(own.values()), folder, engine, listen)
+    return rebuilt_table(table, scale, _with_tests(records, entries, folder))
 
 
 def rebuilt_table(table: PaperTable, scale: str, records: Mapping[str, Record]) -> Rebuilt:
@@ -221,3 +235,14 @@ def _run_cells(
     with listen(cells) as listener:  # type: ignore[attr-defined]
         found = run_grid(cells, folder / CELLS, engine, listener)
     return {record["cell"]: record for record in found}
+
+
+def _with_tests(records: Mapping[str, Record], entries: Sequence[Entry], folder: Path) -> dict[str, Record]:
+    """The records of all runs, with their figures on the further test sets that columns ask for."""
+    wanted = {(cell.name, entry.column.test): cell for entry in entries if entry.column.test for cell in entry.cells}
+    found = dict(records)
+    for (name, test), cell in wanted.items():
+        if "error" not in found[name]:
+            tests = {**found[name].get("tests", {}), test: further_figures(cell, test, folder / CELLS)}
+            found[name] = {**found[name], "tests": tests}
+    return found

@@ -53,7 +53,7 @@ def reproduce(
         say(f"folder: {folder}", err=True)
     failed = sum("Error" in entry.reason or "Failed" in entry.reason for one in rebuilt for entry in one.entries)
     if failed:
-        say(f"antidote: {failed} figures are missing, as their runs failed; the tables say why", err=True)
+        say(f"antidote: {failed} figures are missing, as their runs or tests failed; the tables say why", err=True)
         raise typer.Exit(1)
 
 

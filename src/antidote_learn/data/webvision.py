@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ TRAIN, TEST, NAMES = "info/train_filelist_google.txt", "info/val_filelist.txt", 
 TEST_IMAGES = "val_images_256"
 OFFICIAL = {TRAIN: 65_944, TEST: 2_500}  # the number of images of the first 50 classes
 SITE = "https://data.vision.ee.ethz.ch/cvl/webvision/dataset2017.html"
+IMAGENET_NUMBER = re.compile("n[0-9]{8}")  # the form of a number in WordNet, which ImageNet names classes by
 ARCHIVES = ("info.tar", "google_resized_256.tar", "val_images_256.tar")
 
 Entry = tuple[str, int]
@@ -53,14 +55,32 @@ def read_class_names(path: Path) -> tuple[str, ...]:
     """Read class names from the first 50 lines, after an ImageNet number; without a file the labels are the names."""
     if not path.is_file():
         return tuple(map(str, range(CLASSES)))
-    lines = path.read_text(encoding="utf-8").splitlines()[:CLASSES]
-    names = tuple(line.partition(" ")[2].strip() for line in lines)
+    names = tuple(name for _, name in _class_lines(path))
     if len(set(names) - {""}) < CLASSES:
         raise ValueError(
             f"{path} must begin with {CLASSES} lines of an ImageNet number and a name of its own; restore it, or "
             "remove it to have numbers for names"
         )
     return names
+
+
+def read_class_numbers(path: Path) -> tuple[str, ...]:
+    """Read the ImageNet numbers of the classes, such as n01440764, from the first 50 lines."""
+    if not path.is_file():
+        raise _absence_error(path, path.parents[1])
+    numbers = tuple(number for number, _ in _class_lines(path))
+    if len({number for number in numbers if IMAGENET_NUMBER.fullmatch(number)}) < CLASSES:
+        raise ValueError(
+            f"{path} must begin with {CLASSES} lines of an ImageNet number of its own, such as n01440764, and a name; "
+            "restore it"
+        )
+    return numbers
+
+
+def _class_lines(path: Path) -> list[tuple[str, str]]:
+    """Read the ImageNet number and the name in each of the first 50 lines."""
+    words = [line.partition(" ") for line in path.read_text(encoding="utf-8").splitlines()[:CLASSES]]
+    return [(number, name.strip()) for number, _, name in words]
 
 
 def _read_list(path: Path) -> list[Entry]:
@@ -79,13 +99,18 @@ def _read_list(path: Path) -> list[Entry]:
     return entries
 
 
-def _check_images(root: Path, names: list[str]) -> None:
-    """Raise FileNotFoundError for a missing image; to list each folder once is quicker than to ask for each file."""
+def missing_images(root: Path, names: list[str]) -> list[str]:
+    """The images that are not there; to list each folder once is quicker than to ask for each file."""
     there = {
         parent: set(os.listdir(root / parent)) if (root / parent).is_dir() else set()
         for parent in {os.path.dirname(name) for name in names}
     }
-    lost = [name for name in names if os.path.basename(name) not in there[os.path.dirname(name)]]
+    return [name for name in names if os.path.basename(name) not in there[os.path.dirname(name)]]
+
+
+def _check_images(root: Path, names: list[str]) -> None:
+    """Raise FileNotFoundError for a missing image."""
+    lost = missing_images(root, names)
     if lost:
         folder = root.parent if root.name == TEST_IMAGES else root
         raise _absence_error(root / lost[0], folder, f" ({len(lost)} of {len(names)} images are)")

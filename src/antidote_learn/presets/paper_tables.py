@@ -14,6 +14,7 @@ from typing import Any
 SCALES = ("smoke", "cpu", "paper")  # the scales of every table, from minutes to weeks of a processor
 FIGURES = ("last", "best", "last_top5", "seconds")  # the figures of a run that a column may show
 INHERITED = ("figure", "test", "values")  # what a column has from the one that it is like
+TESTS = {"imagenet-val": ("last", "last_top5")}  # further sets to test a run on, and the figures that a run has there
 KINDS = ("table", "histograms")  # what a file describes: numbers, or the losses of all samples at some epochs
 
 
@@ -33,7 +34,7 @@ class Column:
         name: The heading.
         noise: The noise of the training labels.
         figure: The figure of a run that is shown, one of `FIGURES`.
-        test: Another data set to test on; "" for the run's own.
+        test: Another set to test on, one of `TESTS`; "" for the run's own.
         values: Values of the fields in a row's method, as in ``{kappa}``.
         like: An earlier column whose figure, test, values and published figures hold for this one, too; "" for none.
     """
@@ -184,11 +185,19 @@ def parse_paper_table(name: str, text: str) -> PaperTable:
     Raises:
         ValueError: The text is no TOML, or a key, row, column or scale does not fit; the message names it.
     """
-    where = f"table {name!r}"
     try:
-        entries = tomllib.loads(text)
+        return build_paper_table(name, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{where} is no TOML: {error}") from error
+        raise ValueError(f"table {name!r} is no TOML: {error}") from error
+
+
+def build_paper_table(name: str, entries: Mapping[str, Any]) -> PaperTable:
+    """Makes a table of its entries.
+
+    Raises:
+        ValueError: A key, row, column or scale does not fit; the message names it.
+    """
+    where = f"table {name!r}"
     _check_keys(where, entries, needed=("title", "source", "parts"), other=("kind", "note"))
     kind = entries.get("kind", "table")
     if kind not in KINDS:
@@ -230,6 +239,11 @@ def _parse_column(where: str, entries: Mapping[str, Any]) -> Column:
     column = Column(**entries)
     if column.figure not in FIGURES:
         raise ValueError(f"{where}: figure must be one of {', '.join(FIGURES)}; received {column.figure!r}")
+    if column.test and column.test not in TESTS:
+        raise ValueError(f"{where}: test must be one of {', '.join(TESTS)}, or empty; received {column.test!r}")
+    if column.test and column.figure not in TESTS[column.test]:
+        accepted = ", ".join(TESTS[column.test])
+        raise ValueError(f"{where}: figure on {column.test} must be one of {accepted}; received {column.figure!r}")
     return column
 
 
