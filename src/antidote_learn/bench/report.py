@@ -6,6 +6,7 @@ import base64
 import subprocess
 import time
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +28,7 @@ NEEDED: dict[str, type | tuple[type, ...]] = {
     "entries": list,
     "remarks": list,
 }
-STYLE = """
-:root { color-scheme: light dark; --line: #8884; --quiet: #777; --good: #0072b2; --bad: #d55e00; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h3 { font-size: 1rem; }
-h2 { font-size: 1.25rem; margin-top: 3rem; border-top: 1px solid var(--line); padding-top: 1rem; }
-.scroll { overflow-x: auto; } .quiet { color: var(--quiet); font-size: .875rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .875rem; }
-th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th:first-child { text-align: left; } td small { display: block; color: var(--quiet); }
-.above { color: var(--good); } .below { color: var(--bad); } img { max-width: 100%; height: auto; background: white; }
-nav a { margin-right: .8rem; }
-"""
+STYLE = "report.css"  # the file of the page's style, in this folder
 
 
 def write_rebuilt(root: Path, rebuilt: Rebuilt) -> list[Path]:
@@ -64,8 +54,8 @@ def package_commit() -> str:
         return done.stdout.strip() if done.returncode == 0 else ""
 
     try:
-        commit = ask("rev-parse", "--short", "HEAD") if ask("ls-files", Path(__file__).name) else ""
-        return commit + "+" if commit and ask("status", "--porcelain", "--", str(here)) else commit
+        commit = ask("rev-parse", "HEAD")[:7] if ask("ls-files", Path(__file__).name) else ""
+        return commit + "+" if commit and ask("diff-index", "HEAD", str(here)) else commit
     except (OSError, subprocess.SubprocessError):
         return ""
 
@@ -85,11 +75,12 @@ def write_report(folder: Path, out: Path | None = None) -> Path:
         table = read_json(path, NEEDED)
         with damage_told(path):
             sections.append(_section(table, path.parent / PICTURE))
+    style = files("antidote_learn.bench").joinpath(STYLE).read_text(encoding="utf-8")
     names = [path.parent.name for path in found]
     links = " ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in names)
     page = (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>ANTIDOTE, rebuilt</title><style>{STYLE}</style><h1>The paper's tables, rebuilt</h1>"
+        f"<title>ANTIDOTE, rebuilt</title><style>{style}</style><h1>The paper's tables, rebuilt</h1>"
         f"<nav>{links}</nav>{''.join(sections)}</html>\n"
     )
     target = out or folder / PAGE

@@ -47,21 +47,20 @@ def table_of(comparison: Comparison) -> Table:
     return table
 
 
-def rebuilt_tables(rebuilt: Rebuilt) -> list[Table]:
-    """Returns a table for each part of a rebuilt table: our figures, and the published ones below them."""
-    found = []
+def rebuilt_tables(rebuilt: Rebuilt) -> dict[str, Table]:
+    """Returns a table for each part of a rebuilt table by its title: our figures, the published ones below them."""
+    found = {}
     for part in rebuilt.table.parts:
         plan, entries = part.scales[rebuilt.scale], rebuilt.part_entries(part.name)
         columns = [Column(_plain(name)) for name in ("", *(column.name for column in plan.columns))]
-        title = f"{rebuilt.table.title}: {part.name} (scale {rebuilt.scale})"
-        table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+        table = Table(*columns, box=None, pad_edge=False, header_style="bold")
         for row in plan.rows:
             mine = [entries[row.name, column.name] for column in plan.columns]
             table.add_row(_plain(row.name), *(_plain(figure_text(entry)) for entry in mine))
             published = [published_text(entry) for entry in mine]
             if any(published):
                 table.add_row("", *(Text(escape_text(text), style="dim") for text in published))
-        found.append(table)
+        found[f"{rebuilt.table.title}: {part.name} (scale {rebuilt.scale})"] = table
     return found
 
 

@@ -128,5 +128,7 @@ def _print_rebuilt(rebuilt: "Rebuilt", output: str) -> None:
     else:
         from antidote_learn.cli.live import rebuilt_tables
 
-        for table in rebuilt_tables(rebuilt):
+        for title, table in rebuilt_tables(rebuilt).items():
+            say(title)
             print_wide(table)
+            say("")
