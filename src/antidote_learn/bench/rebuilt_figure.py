@@ -60,6 +60,9 @@ def _draw_lines(rebuilt: Rebuilt) -> Figure | None:
     for panel, part in zip(figure.subplots(len(parts), 1, squeeze=False)[:, 0], parts, strict=True):
         plan, found = part.scales[rebuilt.scale], rebuilt.part_entries(part.name)
         names = [column.name for column in plan.columns]
+        if len(names) == 1:
+            _draw_single_column(panel, [found[row.name, names[0]] for row in plan.rows], part.name)
+            continue
         for number, row in enumerate(plan.rows):
             _draw_row(panel, [found[row.name, name] for name in names], number)
         panel.set_xticks(range(len(names)), names, rotation=30 if max(map(len, names)) > 4 else 0, ha="center")
@@ -69,6 +72,21 @@ def _draw_lines(rebuilt: Rebuilt) -> Figure | None:
         panel.spines[["top", "right"]].set_visible(False)
         panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3, fontsize=8, frameon=False)
     return figure
+
+
+def _draw_single_column(panel: Axes, entries: list[Entry], part: str) -> None:
+    """Draws a table of one column: a line for each row, our figure as a dot and the published one as a ring."""
+    shown = [entry for entry in entries if entry.mean is not None][::-1]
+    for place, entry in enumerate(shown):
+        if entry.published is not None:
+            panel.plot(entry.published.mean, place, "o", mfc="none", mec=COLOURS[1], ms=6)
+        panel.errorbar([entry.mean or 0.0], [place], xerr=[entry.std or 0.0], fmt="o", color=COLOURS[0], ms=4, capsize=2)
+    panel.set_yticks(range(len(shown)), [entry.row.name for entry in shown])
+    heading = f"{part}, {entries[0].column.name}: ours (dots), and the paper's (rings)"
+    panel.set_title(heading, loc="left", fontweight="bold")
+    panel.set_xlabel("seconds" if entries[0].column.figure == "seconds" else "accuracy (%)")
+    panel.grid(alpha=0.25)
+    panel.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_row(panel: Axes, entries: list[Entry], number: int) -> None:
