@@ -80,7 +80,9 @@ def _draw_single_column(panel: Axes, entries: list[Entry], part: str) -> None:
     for place, entry in enumerate(shown):
         if entry.published is not None:
             panel.plot(entry.published.mean, place, "o", mfc="none", mec=COLOURS[1], ms=6)
-        panel.errorbar([entry.mean or 0.0], [place], xerr=[entry.std or 0.0], fmt="o", color=COLOURS[0], ms=4, capsize=2)
+        panel.errorbar(
+            [entry.mean or 0.0], [place], xerr=[entry.std or 0.0], fmt="o", color=COLOURS[0], ms=4, capsize=2
+        )
     panel.set_yticks(range(len(shown)), [entry.row.name for entry in shown])
     heading = f"{part}, {entries[0].column.name}: ours (dots), and the paper's (rings)"
     panel.set_title(heading, loc="left", fontweight="bold")

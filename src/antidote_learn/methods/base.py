@@ -72,7 +72,10 @@ class StepStats:
 
 
 class Objective(Protocol):
-    """The objective that one network is trained on; an ``nn.Module`` has the last four of these functions."""
+    """The objective that one network is trained on; an ``nn.Module`` has the last four of these functions.
+
+    One that takes no weights of samples says ``takes_weights = False``.
+    """
 
     def batch_loss(self, logits: Tensor, labels: Tensor, visit: Visit) -> Tensor:
         """The objective of the global batch, from (B, K) logits and (B,) labels or (B, K) probabilities.

@@ -40,7 +40,7 @@ class Forward:
         """The training."""
         from antidote_learn.methods.corrected_network import CorrectedNetwork, correct_forward
 
-        noise, objective = NoiseModel(self.transition), built_objective(self.objective)
+        noise, objective = NoiseModel(self.transition), check_objective(self.objective)
         return CorrectedNetwork("forward", noise, objective, correct_forward, warmup=self.warmup)
 
 
@@ -100,10 +100,9 @@ class Rw:
     def method(self) -> Method:
         """The training."""
         from antidote_learn.methods.corrected_network import CorrectedNetwork, reweight
-        from antidote_learn.nn.variants import Variant
 
-        noise, objective = NoiseModel(self.transition), built_objective(self.objective)
-        if isinstance(objective, Variant):
+        noise, objective = NoiseModel(self.transition), check_objective(self.objective)
+        if not getattr(objective, "takes_weights", True):
             raise ValueError(
                 "rw needs an objective that takes weights of samples: a loss, antidote or antidote-dataset"
             )
@@ -146,8 +145,8 @@ class Rent:
         return CorrectedNetwork("rent", noise, MeanLoss("ce"), correct, warmup=self.warmup)
 
 
-def built_objective(objective: Any) -> Objective:
-    """The objective that the registry built from its name."""
+def check_objective(objective: Any) -> Objective:
+    """The objective, refused where it is still a name: the registry builds it."""
     if isinstance(objective, str):
         raise ValueError(f"objective must be built from its name {objective!r} first, as the registry does")
     built: Objective = objective

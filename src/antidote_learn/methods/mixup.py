@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from antidote_learn.methods.base import Context, Objective, StepStats
-from antidote_learn.methods.corrections import built_objective
+from antidote_learn.methods.corrections import check_objective
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,7 +44,7 @@ class MixUp:
         """Asks for the network."""
         from antidote_learn.methods.one_network import OneNetwork
 
-        self.one = OneNetwork(built_objective(self.objective))
+        self.one = OneNetwork(check_objective(self.objective))
         self.one.build(ctx)
 
     def step(self, batch: Batch, ctx: Context) -> StepStats:
