@@ -4,17 +4,19 @@ import csv
 import io
 import json
 import re
+import signal
 
 import numpy as np
 import pytest
 
 from antidote_learn.bench.grid import local_engine
 from antidote_learn.bench.plots import threshold_scores
+from antidote_learn.bench.rebuilt_texts import rebuilt_csv
 from antidote_learn.bench.reproduction import CELLS, choice_cells, rebuild_table, rebuilt_table
 from antidote_learn.cli.live import GridLines
 from antidote_learn.presets.paper_tables import build_paper_table, table_names
 from antidote_learn.training.runs import load
-from tests.commands import antidote
+from tests.commands import Command, antidote
 
 QUIET = lambda cells: GridLines(cells, told=False)  # noqa: E731
 QUICK = {"epochs": 2, "model": "mlp:hidden=[8]"}
@@ -173,3 +175,31 @@ def test_a_damaged_table_is_told_in_one_line(tmp_path):
     done = antidote("report", str(tmp_path))
     assert done.code == 2
     assert "table.json" in done.complaint
+
+
+def test_a_reproduction_that_is_killed_three_times_ends_with_the_same_table(everything, tmp_path):
+    args = ("reproduce", "transition", "--scale", "smoke", "--out", tmp_path / "out", "--jobs", 1)
+    for number in (2, 6, 10):  # runs that have ended when the kill comes
+        command = Command(*args)
+        command.until(f"{number}/14")
+        command.signal(signal.SIGKILL)
+        command.wait()
+        command.until_all_are_gone()
+    assert antidote(*args).code == 0
+    for name in ("table.csv", "table.md", "table.tex"):
+        assert (tmp_path / "out" / "transition" / name).read_text() == (everything[0] / "transition" / name).read_text()
+
+
+def test_a_table_over_a_real_ray_is_the_one_without(tmp_path, monkeypatch):
+    import ray
+
+    from antidote_learn.bench.cluster import ray_engine
+
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # its workers yield to all other processes otherwise
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        there = rebuild_table(table_of(), "cpu", tmp_path / "ray", ray_engine(), QUIET)
+    finally:
+        ray.shutdown()
+    here = rebuild_table(table_of(), "cpu", tmp_path / "here", local_engine(1), QUIET)
+    assert rebuilt_csv(there) == rebuilt_csv(here)
