@@ -203,3 +203,15 @@ def test_a_table_over_a_real_ray_is_the_one_without(tmp_path, monkeypatch):
         ray.shutdown()
     here = rebuild_table(table_of(), "cpu", tmp_path / "here", local_engine(1), QUIET)
     assert rebuilt_csv(there) == rebuilt_csv(here)
+
+
+def test_ctrl_c_leaves_the_table_as_far_as_it_is(tmp_path):
+    args = ("reproduce", "table1", "--scale", "smoke", "--out", tmp_path / "out", "--jobs", 1)
+    command = Command(*args)
+    command.until("2/27")
+    command.signal(signal.SIGINT, group=True)
+    assert command.wait().code == 130
+    entries = json.loads((tmp_path / "out" / "table1" / "table.json").read_text())["entries"]
+    reasons = {entry["reason"] for entry in entries}
+    assert reasons == {"", "not run yet"}
+    assert 2 <= sum(entry["mean"] is not None for entry in entries) < len(entries)

@@ -211,6 +211,18 @@ def rebuild_table(
     return rebuilt_table(table, scale, _with_tests(records, entries, folder))
 
 
+def known_table(table: PaperTable, scale: str, folder: Path) -> Rebuilt:
+    """The table as far as the runs in a reproduction's folder have ended."""
+    choosing = [cell for part in table.parts for cell in choice_cells(part.scales[scale]).values()]
+    records = _known(choosing, folder)
+    own = [cell for entry in rebuilt_table(table, scale, records).entries for cell in entry.cells]
+    return rebuilt_table(table, scale, records | _known(own, folder))
+
+
+def _known(cells: Sequence[Cell], folder: Path) -> dict[str, Record]:
+    return {cell.name: record for cell in cells if (record := record_of(cell, folder / CELLS)) is not None}
+
+
 def rebuilt_table(table: PaperTable, scale: str, records: Mapping[str, Record]) -> Rebuilt:
     """The table as far as the records, by name of their cell, tell."""
     entries, chosen = list[Entry](), dict[str, Mapping[str, Any]]()

@@ -78,12 +78,13 @@ def _rebuild(
     more: dict[str, Any],
     quiet: bool,
 ) -> "list[Rebuilt]":
-    """Rebuilds tables one after the other, and writes each when it is done."""
+    """Rebuilds tables one after the other, and writes each when it is done, or as far as it is when it is stopped."""
     from antidote_learn.bench.cluster import ray_engine
     from antidote_learn.bench.grid import default_jobs, local_engine
     from antidote_learn.bench.report import write_rebuilt
-    from antidote_learn.bench.reproduction import rebuild_table, with_options
+    from antidote_learn.bench.reproduction import known_table, rebuild_table, with_options
     from antidote_learn.cli.live import GridLines
+    from antidote_learn.training.interrupts import Interrupted
 
     wanted = [with_options(table, scale, more) for table in tables]
     count = jobs or default_jobs()
@@ -94,7 +95,11 @@ def _rebuild(
     for table in wanted:
         if not quiet:
             say(f"{table.name}: {table.title}", err=True)
-        one = rebuild_table(table, scale, folder, running, lambda cells: GridLines(cells, told=not quiet))
+        try:
+            one = rebuild_table(table, scale, folder, running, lambda cells: GridLines(cells, told=not quiet))
+        except (Interrupted, KeyboardInterrupt):
+            write_rebuilt(folder, known_table(table, scale, folder))
+            raise Interrupted from None
         for path in write_rebuilt(folder, one):
             if not quiet:
                 say(f"written: {path}", err=True)
