@@ -97,10 +97,9 @@ class Rw:
     def method(self) -> Method:
         """The training."""
         from antidote_learn.methods.corrected_network import CorrectedNetwork, reweight
-        from antidote_learn.nn.variants import Variant
 
         noise, objective = NoiseModel(self.transition), built_objective(self.objective)
-        if isinstance(objective, Variant):
+        if not getattr(objective, "takes_weights", True):
             raise ValueError(
                 "rw needs an objective that takes weights of samples: a loss, antidote or antidote-dataset"
             )

@@ -22,8 +22,10 @@ LAMBDA_START = 0.1  # the first multiplier, as in the authors' CIFAR script
 LAMBDA_RESET = 0.01  # the multiplier after a negative one, as in the authors' code
 
 
-class Variant(nn.Module, ABC):
+class _Variant(nn.Module, ABC):
     """A base loss for each sample, and an objective over them in training; the plain mean in ``eval()``."""
+
+    takes_weights = False  # a method that weighs samples asks for this before it trains
 
     def __init__(self, kappa: float, divergence: Divergence | str, base_loss: str | PerSampleLoss | nn.Module) -> None:
         super().__init__()
@@ -84,7 +86,7 @@ class _Scaled(torch.autograd.Function):
         return grad * ctx.factor, None
 
 
-class _Budgeted(Variant):
+class _Budgeted(_Variant):
     """A variant of a given budget."""
 
     def __init__(
@@ -103,7 +105,7 @@ class _Budgeted(Variant):
         return relax(losses, self.delta, kappa=self.kappa, divergence=self.divergence, base_weight=measure)
 
 
-class LaggedLambda(Variant):
+class LaggedLambda(_Variant):
     """G_KL with the multiplier of the previous batch, solved after the step, as the authors' released code does.
 
     Limits: delta = 0 is the mean; lam + kappa = 0, which kappa = 0 may lead to, is the smallest loss.
@@ -202,7 +204,7 @@ class GradientLambda(_Budgeted):
         return {"temperature": self.lam.detach() + self.kappa}
 
 
-class LearnedBudget(Variant):
+class LearnedBudget(_Variant):
     """The penalised variant with r_max a parameter beside theta: app:delta_penalized_opt taken literally.
 
     `relax_penalized` solves for r_max in every batch instead.
