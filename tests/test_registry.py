@@ -24,6 +24,7 @@ from antidote_learn.registry import (
     MethodSpec,
     build_method,
     parse_method,
+    split_outside_brackets,
     with_budget,
 )
 from antidote_learn.training.runs import train
@@ -109,6 +110,73 @@ def test_a_method_is_written_as_a_user_would(parameters, text):
     ],
 )
 def test_a_mistake_is_answered_with_what_is_accepted(text, message):
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        parse_method(text)
+    assert "\n" not in str(caught.value)
+
+
+# --- a method with an objective inside -------------------------------------------------------------------------------
+
+NESTED = "mixup:objective=[antidote:divergence=[alpha:2]:kappa=0]:alpha=4"
+
+
+def test_an_objective_stands_inside_a_method_and_brackets_inside_brackets():
+    spec = parse_method(NESTED)
+    inner = MethodSpec("antidote", {"divergence": "alpha:2", "kappa": 0.0})
+    assert spec == MethodSpec("mixup", {"objective": inner, "alpha": 4.0})
+    assert spec.inner == inner
+    assert (str(spec), parse_method(str(spec))) == (NESTED, spec)
+    assert parse_method("forward").inner == parse_method("ce")
+    assert parse_method("forward:objective=[gce:q=0.5]").inner == parse_method("gce:q=0.5")
+    assert parse_method("elr").inner is None
+
+
+def test_the_budget_of_a_method_is_that_of_its_objective():
+    spec = parse_method("forward:objective=antidote:warmup=0.5")
+    assert spec.forgets
+    assert with_budget(spec, {}).rate == "auto"
+    budgeted = with_budget(spec, {"noise_rate": 0.3})
+    assert str(budgeted) == "forward:objective=[antidote:noise_rate=0.3]:warmup=0.5"
+    assert budgeted.rate == 0.3
+    assert str(budgeted.with_rate(0.1)) == "forward:objective=[antidote:noise_rate=0.1]:warmup=0.5"
+    assert str(with_budget(spec, {"penalty": 2.0})) == "forward:objective=[antidote:penalty=2]:warmup=0.5"
+    with pytest.raises(ValueError, match=r"got noise_rate=0\.3 and delta=1"):
+        with_budget(budgeted, {"delta": 1})
+    plain = parse_method("forward")
+    assert not plain.forgets
+    assert with_budget(plain, {}) == plain
+    with pytest.raises(ValueError, match="takes no noise_rate: leave it out"):
+        with_budget(plain, {"noise_rate": 0.3})
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a:b:c", ["a", "b", "c"]),
+        ("a:b=[c:d]:e", ["a", "b=[c:d]", "e"]),
+        ("a:[b:[c:d]:e]:f", ["a", "[b:[c:d]:e]", "f"]),
+        ("a:[b:c", ["a", "[b", "c"]),  # a bracket that is not closed protects nothing
+        ("a:b]:[c", ["a", "b]", "[c"]),
+        ("", [""]),
+    ],
+)
+def test_marks_inside_brackets_divide_nothing(text, parts):
+    assert split_outside_brackets(text, ":") == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("forward:objective=rent", "objective must be a loss or one of antidote, antidote-dataset, antidote-lagged"),
+        ("forward:objective=[mixup:alpha=2]", "'mixup:alpha=2' is a whole training method"),
+        ("forward:objective=nonsense", "unknown method 'nonsense'; accepted: antidote"),
+        ("forward:objective=[gce:r=2]", "'gce'"),
+        ("mixup:objective=[antidote:kapa=0]", "unknown parameter 'kapa=0'; 'antidote' accepts: noise_rate=..."),
+        ("mixup:objective=gce:q=0.5", "unknown parameter 'q=0.5'; 'mixup' accepts: alpha=..., objective=..."),
+        ("backward:objective=ce", "unknown parameter 'objective=ce'; 'backward' accepts: transition=..., warmup=..."),
+    ],
+)
+def test_a_mistake_in_an_objective_is_answered_with_what_is_accepted(text, message):
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         parse_method(text)
     assert "\n" not in str(caught.value)

@@ -131,10 +131,10 @@ def test_the_first_stage_makes_a_random_other_class_unlikely(ctx):
 
 def test_a_sure_wrong_class_has_a_finite_loss(ctx):
     method, batch = entered("negative", ctx), batch_of(ctx, ROWS)
-    last = list(method.net.parameters())[-1]
+    assert 1 not in batch.labels
     with torch.no_grad():
-        last.copy_(torch.tensor([200.0, 0.0, 0.0]))
-    assert method.step(batch, ctx).loss.isfinite()
+        list(method.net.parameters())[-1].copy_(torch.tensor([0.0, 200.0, 0.0]))  # the biases of the last layer
+    assert 1.0 < method.step(batch, ctx).loss < -math.log(1e-7)
     assert all(parameter.isfinite().all() for parameter in method.net.parameters())
 
 

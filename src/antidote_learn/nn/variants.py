@@ -25,7 +25,7 @@ LAMBDA_RESET = 0.01  # the multiplier after a negative one, as in the authors' c
 class _Variant(nn.Module, ABC):
     """A base loss for each sample, and an objective over them in training; the plain mean in ``eval()``."""
 
-    takes_weights = False
+    takes_weights = False  # a method that weighs samples asks for this before it trains
 
     def __init__(self, kappa: float, divergence: Divergence | str, base_loss: str | PerSampleLoss | nn.Module) -> None:
         super().__init__()
