@@ -45,11 +45,15 @@ class Deaf:
 def read_run(folder: Path) -> None:
     run = load(folder)
     run.predict(np.zeros((2, 4)))
-    _ = run.samples, run.metrics, repr(run)
+    _ = run.samples, run.metrics, run.transition, run.snapshots, repr(run)
 
 
 def resume_run(folder: Path) -> None:
     train("iris", **SETTINGS, out=folder, resume=True)
+
+
+def resume_correction(folder: Path) -> None:
+    train("iris", method="forward", snapshots="1", **SETTINGS, out=folder, resume=True)
 
 
 def resume_audit(folder: Path) -> None:
@@ -70,6 +74,8 @@ def resume_grid(folder: Path) -> None:
 ACTIONS: dict[str, tuple[Callable[[Path], None], ...]] = {
     "run": (read_run, resume_run),
     "stopped run": (resume_run,),
+    "correction": (read_run, resume_correction),
+    "stopped correction": (resume_correction,),
     "audit": (resume_audit, train_on_audit),
     "stopped audit": (resume_audit,),
     "grid": (resume_grid,),
@@ -81,6 +87,7 @@ def originals(tmp_path_factory) -> Path:
     """A folder of each kind, as it should be."""
     place = tmp_path_factory.mktemp("originals")
     resume_run(place / "run")
+    resume_correction(place / "correction")
     resume_audit(place / "audit")
     resume_grid(place / "grid")
     with pytest.MonkeyPatch.context() as often:
@@ -89,8 +96,15 @@ def originals(tmp_path_factory) -> Path:
         with contextlib.suppress(Interrupted):
             train("iris", **SETTINGS, out=place / "stopped run", reporter=Stopping(50))
         with contextlib.suppress(Interrupted):
+            train(
+                "iris", method="forward", snapshots="1", **SETTINGS, out=place / "stopped correction",
+                reporter=Stopping(60),
+            )  # fmt: skip
+        with contextlib.suppress(Interrupted):
             audit("iris", **SETTINGS, out=place / "stopped audit", reporter=Stopping(60))
     assert list((place / "stopped run" / "checkpoint").iterdir())
+    assert (place / "stopped correction" / "noise_rate.json").exists()
+    assert not (place / "stopped correction" / "done").exists()
     assert list((place / "stopped audit" / "checkpoint").iterdir())
     return place
 

@@ -20,6 +20,7 @@ from antidote_learn.training.checkpoint import read_json, write_sealed
 from antidote_learn.training.evaluate import predict_logits
 from antidote_learn.training.loop import Progress, Trainer, Training
 
+NOISE_RATE = "noise_rate.json"  # the file of an estimate
 HELD_OUT = "held-out predictions"  # the source of a transition matrix that is estimated here
 WARM_UP = 6  # the epochs of a training on one half
 MOST_SAMPLES = 20_000  # the most samples that an estimate uses
@@ -36,7 +37,7 @@ def estimate_rate(trainer: Trainer, folder: Path, *, matrix: bool = False) -> di
         folder: The run's folder.
         matrix: Whether to estimate the transition matrix, too.
     """
-    result = folder / "noise_rate.json"
+    result = folder / NOISE_RATE
     if result.exists():
         return read_json(
             result, {"rate": float, "low": float, "high": float, "seconds": (int, float), "warnings": list}

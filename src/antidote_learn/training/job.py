@@ -18,9 +18,9 @@ from antidote_learn.core.transition_matrices import check_estimate
 from antidote_learn.data.prepared import Prepared, true_transition
 from antidote_learn.methods.base import Hooks, Method, Scores
 from antidote_learn.registry import MethodSpec, build_method
-from antidote_learn.training.checkpoint import write_bytes, write_json, write_rows, write_tensors
+from antidote_learn.training.checkpoint import damage_told, write_bytes, write_json, write_rows, write_tensors
 from antidote_learn.training.engine import Engine
-from antidote_learn.training.estimation import estimate_rate, transition_from_record
+from antidote_learn.training.estimation import NOISE_RATE, estimate_rate, transition_from_record
 from antidote_learn.training.evaluate import hits, outputs, score_samples
 from antidote_learn.training.given_transitions import asks_for_estimate
 from antidote_learn.training.interrupts import gently
@@ -64,7 +64,9 @@ def _run(trainer: Trainer, job: Job) -> None:
     for note in job.data.notes:
         trainer.reporter.note(note)
     found = _estimate_if_unknown(trainer, job)
-    method = build_method(_with_estimates(trainer, job.method, found), samples=trainer.samples)
+    with damage_told(job.folder / NOISE_RATE):
+        wired = _with_estimates(trainer, job.method, found)
+    method = build_method(wired, samples=trainer.samples)
     progress = trainer.fit(
         main_training(trainer, job.folder),
         method,
