@@ -391,3 +391,10 @@ def test_protocols_of_data_sets_exist_and_suit_their_images():
     assert set(DATA_PROTOCOLS) <= set(DATA)
     digits = protocols()[DATA_PROTOCOLS["digits"]].settings
     assert build_model(digits.model, shape=(1, 8, 8), classes=10, seed=0) is not None
+
+
+def test_a_budget_that_nothing_takes_is_refused_by_the_name_that_the_user_wrote():
+    with pytest.raises(
+        ValueError, match=r"^method 'forward' with the objective 'ce' takes no noise_rate: leave it out"
+    ):
+        with_budget(parse_method("forward"), {"noise_rate": 0.2})
