@@ -343,8 +343,8 @@ def with_budget(spec: MethodSpec, given: Mapping[str, Any]) -> MethodSpec:
         lost = [key for key, value in given.items() if value is not None and key not in inner.readers]
         if lost:
             raise ValueError(
-                f"method {spec.name!r} with the objective {inner.name!r} takes no {' or '.join(lost)}: leave it out, or "
-                f"take another objective, as in '{spec.name}:objective=antidote'"
+                f"method {spec.name!r} with the objective {inner.name!r} takes no {' or '.join(lost)}: leave it out, "
+                f"or take another objective, as in '{spec.name}:objective=antidote'"
             )
         budgeted = with_budget(inner, given)
         return spec if budgeted == inner else spec.with_parameters(objective=budgeted)
