@@ -22,7 +22,7 @@ from antidote_learn.core.losses import LOSSES
 from antidote_learn.core.losses.grammar import format_value, loss_function
 from antidote_learn.core.transition_matrices import ESTIMATORS
 from antidote_learn.methods.parameters import MethodCard, makes_objective, method_card, parameters_of
-from antidote_learn.registry import METHODS
+from antidote_learn.registry import METHODS as REGISTERED
 
 HERE = Path(__file__).parent
 COSTS = HERE.parent / "benchmarks" / "method_costs.json"
@@ -87,6 +87,8 @@ code, half of `mae`.
 """
 
 
+# The methods of the package; a process may have registered others.
+METHODS = {name: recipe for name, recipe in REGISTERED.items() if recipe.__module__.startswith("antidote_learn.")}
 METHODS_HEAD = """\
 # The training methods
 

@@ -37,7 +37,7 @@ class Deaf:
 def figures(value: Any) -> Any:
     """A JSON value without times and places."""
     if isinstance(value, dict):
-        return {k: figures(v) for k, v in value.items() if "seconds" not in k and k not in ("out", "digest")}
+        return {k: figures(v) for k, v in value.items() if "seconds" not in k and k not in ("out", "digest", "cell")}
     return [figures(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 

@@ -394,7 +394,5 @@ def test_protocols_of_data_sets_exist_and_suit_their_images():
 
 
 def test_a_budget_that_nothing_takes_is_refused_by_the_name_that_the_user_wrote():
-    with pytest.raises(
-        ValueError, match=r"^method 'forward' with the objective 'ce' takes no noise_rate: leave"
-    ):
+    with pytest.raises(ValueError, match=r"^method 'forward' with the objective 'ce' takes no noise_rate: leave"):
         with_budget(parse_method("forward"), {"noise_rate": 0.2})
