@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from antidote_learn import train
 from antidote_learn.methods.base import Hooks
 from antidote_learn.methods.nlnl_stages import NAMES, NlnlStages
 from antidote_learn.methods.rrm import Rrm
@@ -272,3 +273,12 @@ def test_the_last_stage_learns_averaged_predictions_with_balanced_classes(ctx):
 def test_parameters_out_of_range_are_refused(make, says):
     with pytest.raises(ValueError, match=says):
         make()
+
+
+def test_rrm_says_which_samples_it_leaves_out(tmp_path):
+    run = train("iris", method="rrm:noise_rate=0.25", noise="symmetric:0.2", epochs=3, out=tmp_path / "run")
+    samples = run.samples.sort_values("loss")
+    left = samples["forgotten"].to_numpy()
+    assert left.sum() == int(0.25 * len(samples))
+    assert left[-left.sum() :].all()  # those of largest loss
+    assert samples["weight"].mean() == pytest.approx(1.0)

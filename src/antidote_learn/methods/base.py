@@ -252,11 +252,14 @@ class Hooks:
         plan: EpochPlan = self.method.begin_epoch(epoch, ctx) if hasattr(self.method, "begin_epoch") else EpochPlan()
         return plan
 
-    def relax_all(self, losses: Tensor, labels: Tensor) -> Relaxed | None:
-        """The weights of all training samples at the end, from their losses (N,); None where none is reweighted."""
+    def relax_all(self, losses: Tensor, labels: Tensor) -> Relaxed | Tensor | None:
+        """The weights of all training samples at the end, from their losses (N,); None where none is reweighted.
+
+        They are a relaxation, or plain weights (N,) with mean 1, of which those that are 0 are forgotten.
+        """
         if not hasattr(self.method, "relax_all"):
             return None
-        solved: Relaxed | None = self.method.relax_all(losses, labels)
+        solved: Relaxed | Tensor | None = self.method.relax_all(losses, labels)
         return solved
 
     def transition_estimate(self) -> TransitionEstimate | None:

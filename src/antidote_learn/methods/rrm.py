@@ -10,6 +10,8 @@ from antidote_learn.methods.base import Context, EpochPlan, StepStats
 from antidote_learn.methods.parameters import Rate, rate_number
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from antidote_learn._types import Batch
 
 
@@ -60,12 +62,9 @@ class Rrm:
 
     def begin_epoch(self, epoch: int, ctx: Context) -> EpochPlan:
         """Moves the weights a part of the way to those of the present losses."""
-        from antidote_learn.core.total_variation import total_variation_weights
-
         if epoch and ctx.progress >= self.warmup and epoch % self.every == 0:
             losses = ctx.score(self.net).losses.to(ctx.device)
-            exact = total_variation_weights(losses, rate=rate_number(self.noise_rate), penalty=self.penalty)
-            self.weights.lerp_(exact.to(self.weights), self.damping)
+            self.weights.lerp_(self.relax_all(losses, ctx.labels).to(self.weights), self.damping)
         return EpochPlan()
 
     def step(self, batch: Batch, ctx: Context) -> StepStats:
@@ -76,3 +75,9 @@ class Rrm:
         loss = ctx.mean(self.weights[batch.index.to(ctx.device)] * losses, batch)
         ctx.update(loss, self.optimizer)
         return StepStats(loss.detach(), {"forgotten": (self.weights < 0.5).double().mean()})
+
+    def relax_all(self, losses: Tensor, labels: Tensor) -> Tensor:
+        """The exact weights of all training samples for their losses (N,)."""
+        from antidote_learn.core.total_variation import total_variation_weights
+
+        return total_variation_weights(losses, rate=rate_number(self.noise_rate), penalty=self.penalty)

@@ -179,7 +179,8 @@ def samples_table(data: Prepared, scores: Scores, method: Method) -> pd.DataFram
     """The table of the training samples; the weights are those of one relaxation over all samples."""
     labels = torch.from_numpy(data.labels)
     solved = Hooks(method).relax_all(scores.losses, labels)
-    weights = torch.ones_like(scores.losses) if solved is None else solved.weights
+    plain = torch.ones_like(scores.losses) if solved is None else solved
+    weights = plain if isinstance(plain, Tensor) else plain.weights
     names = np.array(data.classes)
     columns: dict[str, Any] = {"index": data.index, "given_label": names[data.labels]}
     if data.clean_labels is not None:
@@ -194,10 +195,10 @@ def samples_table(data: Prepared, scores: Scores, method: Method) -> pd.DataFram
     return pd.DataFrame(columns)
 
 
-def _forgotten(solved: Relaxed | None, weights: Tensor) -> Any:
+def _forgotten(solved: Relaxed | Tensor | None, weights: Tensor) -> Any:
     if solved is None:
         return np.zeros(len(weights), dtype=bool)
-    vanishes = np.isfinite(solved.divergence.vanishing_score)
+    vanishes = isinstance(solved, Tensor) or np.isfinite(solved.divergence.vanishing_score)
     return (weights <= 0.0 if vanishes else weights < FADED).numpy()
 
 
