@@ -88,7 +88,7 @@ code, half of `mae`.
 
 
 # The methods of the package; a process may have registered others.
-METHODS = {name: recipe for name, recipe in REGISTERED.items() if recipe.__module__.startswith("antidote_learn.")}
+METHODS = {name: made for name, made in REGISTERED.items() if made.__module__.startswith("antidote_learn.methods.")}
 METHODS_HEAD = """\
 # The training methods
 

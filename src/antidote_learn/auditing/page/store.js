@@ -63,14 +63,18 @@ function redo() {
 
 // The browser keeps decisions by a digest of data and classes and by positions, so that another cut finds them.
 let timer = 0, canSave = true, others = [];
+let cost = 0; // milliseconds of the last save
 
+// At once while that is quick; a page that is left may not be asked for its decisions any more.
 function saveSoon() {
   clearTimeout(timer);
-  timer = setTimeout(save, 150);
+  if (cost < 30) save();
+  else timer = setTimeout(save, 150);
 }
 
 function save() {
   clearTimeout(timer);
+  const start = performance.now();
   const kept = others.slice();
   for (let row = 0; row < total; row++) if (kinds[row]) kept.push([data.index[row], kinds[row], chosen[row]]);
   try {
@@ -83,6 +87,7 @@ function save() {
   byId("saving").textContent = canSave
     ? "Decisions are kept in this browser."
     : "This browser does not keep decisions: export them before you close the page.";
+  cost = performance.now() - start;
 }
 
 function restore() {
