@@ -7,6 +7,7 @@ import pytest
 
 from antidote_learn.bench.layout import Cell
 from antidote_learn.presets import paper_tables, preset
+from antidote_learn.presets.aliases import expand_name
 from antidote_learn.presets.paper_tables import (
     SCALES,
     Column,
@@ -17,7 +18,6 @@ from antidote_learn.presets.paper_tables import (
     read_paper_table,
     table_names,
 )
-from antidote_learn.registry import expand_name
 from antidote_learn.training.resolve import resolve_request
 
 NAMES = (

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from antidote_learn.presets import cases, cases_on, preset
-from antidote_learn.registry import ALIASES, build_method, expand_name, parse_method
+from antidote_learn.presets.aliases import ALIASES, expand_name
+from antidote_learn.registry import build_method, parse_method
 from tests.commands import antidote
 
 LIST = ("list", "losses", "--preset")

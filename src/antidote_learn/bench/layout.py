@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from antidote_learn.data.noise_grammar import parse_noise
-from antidote_learn.registry import expand_name, stand_in_note
+from antidote_learn.presets.aliases import expand_name, stand_in_note
 from antidote_learn.training.resolve import Request, method_for, resolve_request
 
 FORMAT = 1  # the version of cells' names; a new one runs every cell again

@@ -116,7 +116,9 @@ def threshold_scores(run: Run, samples: pd.DataFrame) -> NDArray[np.float64]:
     return -(_sample_losses(samples) + float(solved.rho))
 
 
-def draw_threshold(axis: Axes, run: Run, *, samples: pd.DataFrame | None = None, title: str = "") -> None:
+def draw_threshold(
+    axis: Axes, run: Run, *, samples: pd.DataFrame | None = None, title: str = "", legend: bool = True
+) -> None:
     """The paper's Figure 1 (fig:losses_cropped): histograms of -(L + rho) at alpha = 2, which forgets below 0.
 
     Args:
@@ -124,11 +126,12 @@ def draw_threshold(axis: Axes, run: Run, *, samples: pd.DataFrame | None = None,
         run: A finished run.
         samples: The samples after some epoch; by default those after the last.
         title: The title; by default the method's name.
+        legend: Whether the colours are explained beside the title.
     """
     samples = run.samples if samples is None else samples
     scores, wrong = threshold_scores(run, samples), _wrong_labels(samples)
     low, high = min(float(scores.min()), 0.0), max(float(scores.max()), 1e-6)
-    _histograms(axis, scores, wrong, _with_edge_at_zero(low, high))
+    _histograms(axis, scores, wrong, _with_edge_at_zero(low, high), legend=legend)
     axis.set(xlim=(low, high + 0.1 * (high - low)), ylim=(FEWEST, 3.0 * axis.get_ylim()[1]))  # room for the words
     axis.axvspan(low, 0.0, color="0.95", zorder=0)
     axis.axvline(0.0, color=QUIET, lw=1.2, ls="--")
@@ -193,7 +196,9 @@ def _line(axis: Axes, epochs: NDArray[Any], values: NDArray[np.float64], title: 
     axis.margins(y=0.15)
 
 
-def _histograms(axis: Axes, values: NDArray[Any], wrong: NDArray[np.bool_], bins: NDArray[np.float64]) -> None:
+def _histograms(
+    axis: Axes, values: NDArray[Any], wrong: NDArray[np.bool_], bins: NDArray[np.float64], *, legend: bool = True
+) -> None:
     """Draws two histograms over common bins, with counts on a logarithmic axis."""
     for name, chosen, colour in (("right labels", ~wrong, RIGHT), ("wrong labels", wrong, WRONG)):
         label, fill = f"{name} ({int(chosen.sum())})", (colour, 0.3)
@@ -201,7 +206,8 @@ def _histograms(axis: Axes, values: NDArray[Any], wrong: NDArray[np.bool_], bins
     axis.set_yscale("log")
     axis.set(ylabel="training samples", ylim=(FEWEST, None), xlim=(bins[0], bins[-1]))
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0, handlelength=1.2)
+    if legend:
+        axis.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0, handlelength=1.2)
 
 
 def _title(axis: Axes, text: str, note: str) -> None:

@@ -6,14 +6,16 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from antidote_learn.bench.comparison_figure import STYLES
 from antidote_learn.bench.layout import RUN, Cell
-from antidote_learn.bench.plots import WIDTH, draw_threshold
+from antidote_learn.bench.plots import RIGHT, WIDTH, WRONG, draw_threshold
 from antidote_learn.bench.reproduction import CELLS, Entry, Rebuilt
 from antidote_learn.training.runs import load
 
 PANEL_HEIGHT = 4.0  # the height of a panel in inches
+LABELS = {"right": RIGHT, "wrong": WRONG}  # the colours of samples by their labels
 ROOM = 0.14  # inches of height for each line of the legend
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")  # told apart by all
 
@@ -35,13 +37,16 @@ def _draw_histograms(rebuilt: Rebuilt, folder: Path) -> Figure | None:
     if not kept:
         return None
     wide = max(len(snapshots) for _, _, snapshots in kept)
-    figure = Figure(figsize=(4.2 * wide, 3.6 * len(kept)), layout="constrained")
+    figure = Figure(figsize=(5.0 * wide, 3.6 * len(kept)), layout="constrained")
     panels = figure.subplots(len(kept), wide, squeeze=False)
     for line, (entry, run, snapshots) in zip(panels, kept, strict=True):
         for panel, (epoch, samples) in zip(line, snapshots.items(), strict=False):
-            draw_threshold(panel, run, samples=samples, title=f"{entry.part}, {entry.column.name}, epoch {epoch}")
+            where = f"{run.summary['data']}, {entry.column.name}, epoch {epoch}"
+            draw_threshold(panel, run, samples=samples, title=where, legend=False)
         for panel in line[len(snapshots) :]:
             panel.set_axis_off()
+    colours = [Patch(facecolor=colour, alpha=0.4, label=f"{name} labels") for name, colour in LABELS.items()]
+    figure.legend(handles=colours, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
@@ -78,15 +83,17 @@ def _draw_single_column(panel: Axes, entries: list[Entry], part: str) -> None:
     """Draws a table of one column: a line for each row, our figure as a dot and the published one as a ring."""
     shown = [entry for entry in entries if entry.mean is not None][::-1]
     for place, entry in enumerate(shown):
-        if entry.published is not None:
+        if entry.published is not None and entry.comparable:
             panel.plot(entry.published.mean, place, "o", mfc="none", mec=COLOURS[1], ms=6)
         panel.errorbar(
             [entry.mean or 0.0], [place], xerr=[entry.std or 0.0], fmt="o", color=COLOURS[0], ms=4, capsize=2
         )
     panel.set_yticks(range(len(shown)), [entry.row.name for entry in shown])
-    heading = f"{part}, {entries[0].column.name}: ours (dots), and the paper's (rings)"
-    panel.set_title(heading, loc="left", fontweight="bold")
-    panel.set_xlabel("seconds" if entries[0].column.figure == "seconds" else "accuracy (%)")
+    where = part if entries[0].comparable else f"{part} (run on {shown[0].cells[0].data})"
+    panel.set_title(f"{where}, {entries[0].column.name}", loc="left", fontweight="bold")
+    unit = "seconds" if entries[0].column.figure == "seconds" else "accuracy (%)"
+    panel.set_xlabel(f"{unit}; dots are ours" + (", rings the paper's" if entries[0].comparable else ""))
+    panel.margins(y=0.5 / max(len(shown), 1))
     panel.grid(alpha=0.25)
     panel.spines[["top", "right"]].set_visible(False)
 
@@ -95,7 +102,11 @@ def _draw_row(panel: Axes, entries: list[Entry], number: int) -> None:
     """Draws a row's figures of ours with their deviations, and the published ones behind them."""
     colour, style = COLOURS[number % len(COLOURS)], STYLES[number % len(STYLES)]
     ours = [(place, entry) for place, entry in enumerate(entries) if entry.mean is not None]
-    known = [(place, entry.published.mean) for place, entry in enumerate(entries) if entry.published is not None]
+    known = [
+        (place, entry.published.mean)
+        for place, entry in enumerate(entries)
+        if entry.published is not None and entry.comparable
+    ]
     if known:
         panel.plot(*zip(*known, strict=True), style, color=colour, alpha=0.3, lw=1.2, ms=3)
     if ours:

@@ -13,8 +13,9 @@ from antidote_learn.data.load import open_data
 from antidote_learn.data.posterior import Posterior
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare
 from antidote_learn.models import check_model, default_model
+from antidote_learn.presets.aliases import stand_in_note
 from antidote_learn.presets.protocols import TrainingSettings
-from antidote_learn.registry import MethodSpec, check_method, stand_in_note
+from antidote_learn.registry import MethodSpec, check_method
 from antidote_learn.training.given_transitions import wire_transition
 from antidote_learn.training.job import Job
 from antidote_learn.training.progress import Reporter, Silent

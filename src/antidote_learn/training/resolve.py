@@ -17,7 +17,8 @@ from antidote_learn.data.noise_grammar import parse_noise
 from antidote_learn.data.posterior import check_audit_folder
 from antidote_learn.data.sentences import check_text_features
 from antidote_learn.models import split_model
-from antidote_learn.registry import MethodSpec, check_method, expand_name, method_of, with_budget
+from antidote_learn.presets.aliases import expand_name
+from antidote_learn.registry import MethodSpec, check_method, method_of, with_budget
 from antidote_learn.training.given_transitions import asks_for_injected, check_source
 from antidote_learn.training.settings import check_seeds, resolve_settings
 
