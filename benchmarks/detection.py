@@ -46,6 +46,7 @@ from antidote_learn import Audit, audit
 from antidote_learn.auditing import audit_job
 from antidote_learn.auditing.neighbours import votes
 from antidote_learn.auditing.scores import score
+from antidote_learn.auditing.weighted_judges import score_judges
 from antidote_learn.models import build_model
 
 EPOCHS = (8, 15, 30, 60)
@@ -102,14 +103,19 @@ def by_audit(X: np.ndarray, y: np.ndarray, seed: int) -> Found:
     """The audit and its parts: what goes into its score is looked at on the way."""
     seen: dict[str, Any] = {}
 
-    def listening(labels: Any, count: int, **given: Any) -> Any:
-        seen.update(given, labels=labels, count=count)
-        return score(labels, count, **given)
+    def listening(function: Any) -> Any:
+        def listen(labels: Any, count: int, **given: Any) -> Any:
+            seen.update(given, labels=labels, count=count)
+            return function(labels, count, **given)
 
-    setattr(audit_job, "score", listening)  # noqa: B010 - the module's own name for it
+        return listen
+
+    setattr(audit_job, "score", listening(score))  # noqa: B010 - the module's own name for it
+    setattr(audit_job, "score_judges", listening(score_judges))  # noqa: B010 - of tables
     found = audit(X, y, seed=seed)
-    labels, training, held_out = seen["labels"], seen["trained_on"], seen["said"][0]
-    voted = votes(seen["around"], labels, seen["trust"], seen["count"])
+    labels, training = seen["labels"], seen["trained_on"]
+    held_out = seen["robust" if "robust" in seen else "said"][0]
+    voted = votes(seen["around"], labels, training.of(labels), seen["count"])
     suspicion = {
         "audit": _ranks(found),
         "part: training": -training.of(labels),

@@ -44,7 +44,7 @@ INSIDE = {
         "divergences", "sample", "sample_numpy", "sample_torch", "groups", "budgets", "moments", "solution", "kl",
         "chi2", "steps", "pivots", "solvers", "solve_numpy", "solve_torch", "solve", "envelope", "fused", "relaxation",
         "conjugates", "rates", "beliefs", "reuse", "selection", "total_variation", "anchors", "transition_matrices",
-        "transition_losses",
+        "transition_losses", "clean_posteriors",
         "losses.classes", "losses.likelihood", "losses.bounded", "losses.asymmetric", "losses.contrast",
         "losses.__init__", "losses.rowwise", "losses.closed", "losses.grammar", "independent_pairs",
     ),

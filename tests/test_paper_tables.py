@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from antidote_learn.bench.layout import Cell
+from antidote_learn.bench.reproduction import choice_cells
 from antidote_learn.presets import paper_tables, preset
 from antidote_learn.presets.aliases import expand_name
 from antidote_learn.presets.paper_tables import (
@@ -54,10 +55,7 @@ def cells_of(part: TablePart, scale: str) -> Iterator[Cell]:
             }
             for column in plan.columns:
                 yield Cell(plan.data, row.method_at(column), column.noise, 0, options)
-        if plan.choice is not None:
-            fitting = [column for column in plan.columns if column.noise == plan.choice.noise] or plan.columns
-            held_out = {**options, "holdout": plan.choice.holdout}
-            yield Cell(plan.data, row.method_at(fitting[0]), plan.choice.noise, plan.choice.seed, held_out)
+    yield from choice_cells(plan).values()
 
 
 def test_every_table_is_there_in_the_papers_order():
@@ -237,7 +235,7 @@ seeds = 1
 columns = ["one"]
 [parts.scales.cpu]
 seeds = 2
-choice = { protocols = ["features", "images"], noise = "symmetric:0.4", seed = 9, holdout = 0.1 }
+choice = { protocols = ["features", "images"], noise = "pair:0.4", seed = 9, holdout = 0.1, options = { subset = 9 } }
 [parts.scales.paper]
 seeds = 3
 columns = ["two", { name = "own", noise = "none", values = { kappa = 2 } }]
@@ -259,7 +257,7 @@ def test_a_file_is_read_as_it_stands():
     scales = part.scales
     assert [column.name for column in scales["smoke"].columns] == ["one"]
     assert (scales["cpu"].columns, scales["cpu"].rows) == (part.columns, part.rows)
-    assert scales["cpu"].choice == paper_tables.Choice(("features", "images"), "symmetric:0.4", 9, 0.1)
+    assert scales["cpu"].choice == paper_tables.Choice(("features", "images"), "pair:0.4", 9, 0.1, {"subset": 9})
     assert [column.name for column in scales["paper"].columns] == ["two", "own"]
     assert scales["paper"].rows == (row,)
     assert [scales[scale].seeds for scale in SCALES] == [1, 2, 3]
@@ -291,7 +289,8 @@ WRONG = [
     ('rows = ["ANTIDOTE"]', 'rows = ["CE"]', f"{PART}, scale 'paper': there is no 'CE'; there are ANTIDOTE, CAL"),
     ("seeds = 1", "seed = 1", f"{PART}, scale 'smoke' lacks 'seeds'; accepted: seeds, data, options, columns, rows, "
      "choice, note"),
-    (", holdout = 0.1", "", f"{PART}, scale 'cpu', choice lacks 'holdout'; accepted: protocols, noise, seed, holdout"),
+    (", holdout = 0.1", "", f"{PART}, scale 'cpu', choice lacks 'holdout'; accepted: protocols, noise, seed, holdout, "
+     "options"),
     ('"own", noise', '"two", noise', f"{PART}, scale 'paper' has the column 'two' twice: give each a name of its own"),
     ('"own", noise', '"own", like = "one", noise', f"{PART}, scale 'paper', column has an unknown key 'like'; "
      "accepted: name, noise, figure, test, values"),

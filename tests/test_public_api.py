@@ -240,7 +240,7 @@ FUNCTIONS = {
         {"name": "what is written on the command line", "recipe": "a class of one's own, whose fields are parameters"},
     ),
     "inject": Entry(
-        "(y, spec, *, X=None, seed=0, num_classes=None, data=None)",
+        "(y, spec, *, X=None, seed=0, num_classes=None, data=None, names=None)",
         {
             "y": "labels that are known to be right",
             "spec": "the noise of a published experiment, or any matrix",
@@ -248,6 +248,7 @@ FUNCTIONS = {
             "seed": "the same wrong labels again, whatever else is drawn",
             "num_classes": "labels of which some class does not occur",
             "data": "the published map of asymmetric noise",
+            "names": "noise of one class that has a name",
         },
     ),
     "train": Entry(

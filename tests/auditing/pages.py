@@ -99,7 +99,13 @@ class Page:
         return self.browser.execute_script(script)
 
     def reload(self) -> None:
+        """Loads the page anew; on a busy machine the driver may come back before the new document is whole."""
+        self.run("window.isOld = true")
         self.browser.refresh()
+        deadline = time.monotonic() + 60
+        while self.run("return Boolean(window.isOld) || document.readyState !== 'complete'"):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
     def complaints(self) -> list[str]:
         """What the browser says against the page: errors, and scripts that its policy stopped."""

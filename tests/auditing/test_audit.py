@@ -26,7 +26,9 @@ def test_wrong_digits_are_found_and_counted(noise, least):
     assert abs(found.estimated_errors - wrong) < 0.2 * wrong
     assert found.interval[0] <= wrong <= found.interval[1]
     assert found.noise_rate == found.estimated_errors / 1297
-    assert found.table["is_label_issue"].sum() == found.estimated_errors == found.summary["flagged"]
+    likelier = int((found.table["label_quality"] < 0.5).sum())
+    assert found.table["is_label_issue"].sum() == likelier == found.summary["flagged"]
+    assert likelier <= found.estimated_errors <= 1.02 * likelier  # single rows that nobody is sure of add up
     assert found.by_class["estimated_errors"].sum() == found.estimated_errors
     assert found.posterior.beliefs.classes.shape == (1297, 10)
 

@@ -1,14 +1,14 @@
 """How many labels are wrong, which rows are flagged, and the summaries, against slow loops."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antidote_learn.auditing.counts import check_cut, estimate_count, flag_rows
 from antidote_learn.auditing.issue_table import AuditRows, class_summary, issues_table, pair_summary
-from antidote_learn.auditing.scores import score
+from antidote_learn.auditing.scores import LabelScores, score
+from antidote_learn.auditing.transitions import transition_of_anchors
 from tests.auditing.test_scores import kept, sample
 
 
@@ -16,31 +16,67 @@ def odds(quality):
     return np.log(quality) - np.log1p(-quality)
 
 
-def test_the_interval_takes_in_the_count_the_rate_of_anchors_and_what_is_contradicted():
-    quality = np.repeat([0.1, 0.9], [100, 900])
-    alike = estimate_count(quality, 0.11, 120)
-    assert (alike.errors, alike.interval, alike.noise_rate, alike.why) == (100, (75, 138), 0.1, "")
-    anchors = estimate_count(quality, 0.2, 180)
-    assert anchors.interval == (75, 250)
-    assert "about 200 (20.0 %) should be wrong" in anchors.why
-    fewer = estimate_count(quality, 0.05, 90)
-    assert fewer.interval == (37, 125)
-    hard = estimate_count(quality, 0.11, 160)
-    assert hard.interval == (75, 160)
-    assert "contradict 160 labels" in hard.why
+def believed(right, *, surest=None, doubt=0.0):
+    """Scores and labels of two equal classes; every row's label is right with its probability.
+
+    ``surest`` says how sure the pool is of each row, which it predicts as labelled; where negative, as the other class.
+    """
+    right = np.asarray(right, dtype=float)
+    labels = np.arange(len(right)) % 2
+    sure = np.full(len(right), 0.99) if surest is None else np.asarray(surest, dtype=float)
+    predicted = np.where(sure < 0.0, 1 - labels, labels)
+    posterior, pool = (np.zeros((len(right), 2)) for _ in range(2))
+    posterior[np.arange(len(right)), labels], posterior[np.arange(len(right)), 1 - labels] = right, 1.0 - right
+    pool[np.arange(len(right)), predicted], pool[np.arange(len(right)), 1 - predicted] = abs(sure), 1.0 - abs(sure)
+    transition = transition_of_anchors(predicted, abs(sure), labels, 2)
+    return LabelScores(kept(posterior, labels), odds(right), transition, kept(pool, labels), doubt), labels
 
 
-def test_clean_labels_have_no_errors_and_a_narrow_interval():
-    clean = estimate_count(np.full(500, 0.99), 1e-16, 0)
+def test_the_count_is_the_sum_of_the_probabilities_of_being_wrong():
+    found = estimate_count(*believed(np.repeat([0.1, 0.9], [100, 900])), 200)
+    assert (found.errors, found.noise_rate, found.rows) == (180, 0.18, 1000)
+    cautious = estimate_count(*believed(np.repeat([0.4, 0.9999], [100, 900])), 200)  # 60, if they were to be believed
+    assert cautious.errors == 100
+
+
+def test_where_the_count_explains_what_is_contradicted_the_interval_is_a_quarter_wider():
+    found = estimate_count(*believed(np.repeat([0.0001, 0.9999], [100, 900])), 120)
+    assert (found.errors, found.interval, found.why) == (100, (75, 126), "")
+    assert found.look == "Look at the first 126 rows: about 100 of them are expected to be wrong"
+    hard = estimate_count(*believed(np.repeat([0.0001, 0.9999], [100, 900])), 140)
+    assert hard.interval == (75, 140)
+
+
+def test_where_classes_overlap_the_lower_end_is_what_the_surest_rows_show():
+    """Of each class's 500 rows, 5 of the surest 50 and none of the surest 20 look wrong."""
+    right = np.repeat([0.2, 0.9999], [200, 800])
+    sure = np.linspace(0.99, 0.6, 1000)
+    wrong = np.r_[np.arange(60, 70), np.arange(500, 690)]
+    scores, labels = believed(right[np.argsort(np.argsort(~np.isin(np.arange(1000), wrong)))], surest=np.where(
+        np.isin(np.arange(1000), wrong), -sure, sure))  # fmt: skip
+    overlap = estimate_count(scores, labels, 400)
+    assert overlap.errors == 200
+    assert overlap.interval == (0, 400)  # among the surest 20 of a class none is wrong: perhaps none is at all
+    assert "contradict 400 of 1000 labels" in overlap.why
+    assert estimate_count(scores, labels, 220).interval == (150, 250)  # the count explains what is contradicted
+
+
+def test_errors_that_follow_a_rule_are_bounded_by_the_judges_doubt():
+    scores, labels = believed(np.full(500, 0.9999), doubt=80.4)
+    hidden = estimate_count(scores, labels, 60)
+    assert estimate_count(scores, labels, 20).interval == (0, 1)  # good networks contradict so many right labels
+    assert (hidden.errors, hidden.interval) == (0, (0, 81))
+    assert "then up to 80 may be wrong" in hidden.why
+    assert hidden.look == "Look at the first 81 rows: labels alone do not tell how many of them are wrong"
+
+
+def test_clean_labels_that_nobody_contradicts_have_no_errors():
+    clean = estimate_count(*believed(np.full(500, 1.0 - 1e-9)), 0)
     assert (clean.errors, clean.interval, clean.why) == (0, (0, 1), "")
-    hard = estimate_count(np.full(500, 0.99), 0.004, 60)  # what networks get wrong by themselves
-    assert hard.interval == (0, 3)
-    assert "contradict 60 labels" in hard.why
-    assert estimate_count(np.full(500, 0.99), 0.006, 60).interval == (0, 60)
 
 
 def test_the_interval_stays_among_the_rows():
-    assert estimate_count(np.full(10, 0.1), 0.8, 10).interval == (6, 10)
+    assert estimate_count(*believed(np.full(10, 0.1)), 10).interval == (7, 10)
 
 
 @settings(max_examples=60, deadline=None)
@@ -96,18 +132,27 @@ def test_the_summaries_count_what_the_table_shows():
     assert sorted(table["index"]) == list(range(7, 407))
     assert table["label_quality"].is_monotonic_increasing
     assert (table["file"] == (table["index"] - 7).map("{}.png".format)).all()
-    bad = table[table["is_label_issue"]]
+    probs, positions = scores.posterior.dense(slice(None)), np.arange(400)
     by_class = class_summary(rows, scores).set_index("label")
-    assert by_class["estimated_errors"].to_dict() == bad["given_label"].value_counts().sort_index().to_dict()
-    assert by_class["missing"].to_dict() == bad["predicted_label"].value_counts().sort_index().to_dict()
+    for k, name in enumerate("abcd"):
+        given = labels == k
+        likelier = sum(probs[i, k] < 0.5 for i in positions[given])
+        assert by_class["estimated_errors"][name] == max(
+            likelier, round(sum(1.0 - probs[i, k] for i in positions[given]))
+        )
+        assert by_class["missing"][name] == round(sum(probs[i, k] for i in positions[~given]))
+        assert by_class["error_rate"][name] == pytest.approx(by_class["estimated_errors"][name] / given.sum())
     assert by_class["given"].sum() == 400
-    pairs = pair_summary(rows, scores)
-    counted = pd.Series(list(zip(bad["given_label"], bad["predicted_label"], strict=True))).value_counts()
-    for pair in pairs.itertuples():
-        assert counted[(pair.given_label, pair.predicted_label)] == pair.estimated_errors
-        k, c = "abcd".index(pair.predicted_label), "abcd".index(pair.given_label)
-        assert pair.transition == pytest.approx(scores.transition.towards(np.array([c]))[0, k])
-    assert pairs["estimated_errors"].sum() == len(bad)
+    pairs = pair_summary(rows, scores).set_index(["given_label", "predicted_label"])
+    for c, given in enumerate("abcd"):
+        for k, other in enumerate("abcd"):
+            number = round(sum(probs[i, k] for i in positions[labels == c])) if c != k else 0
+            assert ((given, other) in pairs.index) == (number > 0)
+            if number:
+                assert pairs["estimated_errors"][given, other] == number
+                expected = scores.transition.towards(np.array([c]))[0, k]
+                assert pairs["transition"][given, other] == pytest.approx(expected)
+    assert pairs["estimated_errors"].is_monotonic_decreasing
 
 
 def test_identical_rows_with_other_labels_are_named():

@@ -11,7 +11,7 @@ import pytest
 
 from antidote_learn.bench.grid import local_engine
 from antidote_learn.bench.plots import threshold_scores
-from antidote_learn.bench.rebuilt_texts import rebuilt_csv
+from antidote_learn.bench.rebuilt_texts import rebuilt_csv, rebuilt_markdown
 from antidote_learn.bench.reproduction import CELLS, choice_cells, rebuild_table, rebuilt_table
 from antidote_learn.cli.live import GridLines
 from antidote_learn.presets.paper_tables import build_paper_table, table_names
@@ -105,6 +105,7 @@ def test_figures_are_means_over_seeds_beside_the_published_ones(tmp_path):
 
 def test_the_protocol_of_a_row_is_the_one_with_the_higher_agreement_on_held_out_noisy_labels(tmp_path):
     choice = {"protocols": ["features", "images"], "noise": "symmetric:0.4", "seed": 1000, "holdout": 0.1}
+    choice["options"] = {"epochs": 3}
     table = table_of(choice=choice, options={"epochs": 2, "model": "mlp:hidden=[8]"})
     rebuilt = rebuild_table(table, "paper", tmp_path, local_engine(1), QUIET)
     cells = choice_cells(table.parts[0].scales["paper"])
@@ -114,6 +115,7 @@ def test_the_protocol_of_a_row_is_the_one_with_the_higher_agreement_on_held_out_
         for protocol in choice["protocols"]:
             run = load(tmp_path / CELLS / cells[row, protocol].name / "run")
             assert (run.spec["holdout"], run.spec["seed"], run.spec["noise"]) == (0.1, 1000, "symmetric:0.4")
+            assert (run.spec["epochs"], run.spec["model"]) == (3, "mlp:hidden=[8]")
             assert run.summary["accuracy"]["against"] == "given"
             agreement[protocol] = run.summary["accuracy"]["last"]
         best = max(choice["protocols"], key=lambda name: agreement[name])
@@ -121,7 +123,8 @@ def test_the_protocol_of_a_row_is_the_one_with_the_higher_agreement_on_held_out_
         for column in ("20 %", "40 %"):
             own = rebuilt.part_entries("Iris")[row, column].cells
             assert {cell.options["protocol"] for cell in own} == {best}
-            assert all("holdout" not in cell.options for cell in own)
+            assert all("holdout" not in cell.options and cell.options["epochs"] == 2 for cell in own)
+    assert "Protocols were chosen with epochs 3." in rebuilt_markdown(rebuilt)
 
 
 def test_without_records_everything_is_missing(tmp_path):

@@ -519,7 +519,7 @@ def test_every_kind_is_described_and_its_usage_parses(name):
             assert parse_noise(f"{name}:0.2:{key}={value}").params[key] == value
 
 
-USAGES = "none, symmetric:R, asymmetric:R, pair:R, instance:R, adversarial:R, human:NAME"
+USAGES = "none, symmetric:R, asymmetric:R, pair:R, one-sided:R, instance:R, adversarial:R, human:NAME"
 BAD_SPECS = {
     "sideways:0.2": f"unknown noise 'sideways:0.2': accepted are {USAGES}",
     "": f"unknown noise '': accepted are {USAGES}",
@@ -535,6 +535,8 @@ BAD_SPECS = {
     "pair:0.2:map=mnist": "unknown parameter 'map=mnist': accepted are count=exact",
     "adversarial:0.2:x=1": "unknown parameter 'x=1': accepted are no parameters",
     "pair:0.2:count=iid:count=exact": "gives a parameter twice",
+    "one-sided:0.2:class=": "unknown parameter 'class=': accepted are class=NAME; count=exact",
+    "one-sided:0.2:classes=a": "unknown parameter 'classes=a': accepted are class=NAME",
     "none:0.2": "none takes neither rate nor parameters",
     "human": "human:NAME takes one name of aggregate, random1, random2, random3, worse, noisy",
     "human:best": "human:NAME takes one name",
@@ -549,8 +551,24 @@ def test_bad_descriptions_are_refused_with_what_is_accepted(spec, message):
         assert "\n" not in str(error.value)
 
 
+def test_one_sided_noise_changes_one_class_alone():
+    clean = np.repeat([0, 1, 2, 4], [100, 60, 40, 80])
+    rarest = inject(clean, "one-sided:0.25", seed=3)
+    assert rarest.mask.sum() == 10
+    assert (rarest.clean_labels[rarest.mask] == 2).all()
+    expected = np.eye(5)
+    expected[2] = [0.0625, 0.0625, 0.75, 0.0625, 0.0625]
+    np.testing.assert_allclose(rarest.transition, expected)
+    named = inject(clean, "one-sided:0.5:class=4", seed=3)
+    assert named.mask.sum() == 40
+    assert (named.clean_labels[named.mask] == 4).all()
+    by_name = inject(clean, "one-sided:0.5:class=late", seed=3, names=["a", "b", "c", "d", "late"])
+    np.testing.assert_array_equal(by_name.labels, named.labels)
+
+
 X2 = np.zeros((2, 3))
 BAD_CALLS = {
+    "no such class": (([0, 1], "one-sided:0.2:class=7"), {}, "names the class '7'; the classes are 0, 1"),
     "human": (([0, 1], "human:worse"), {}, "read from the data set's files.*cifar10 or cifar100"),
     "strings": ((["cat", "dog"], "pair:0.2"), {}, "integers.*received <U3.*return_inverse=True"),
     "floats": (([0.0, 1.0], "pair:0.2"), {}, "received float64"),

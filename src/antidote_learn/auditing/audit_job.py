@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from antidote_learn._types import ImageFiles, Inputs
 from antidote_learn.auditing.audit_result import Audit, build_audit, write_audit
-from antidote_learn.auditing.cross_training import collect_evidence
+from antidote_learn.auditing.cross_training import Evidence, collect_evidence
 from antidote_learn.auditing.embeddings import Embeddable, all_embeddings
-from antidote_learn.auditing.features import neighbour_features, same_rows, with_embeddings
+from antidote_learn.auditing.features import is_plain_table, neighbour_features, same_rows, with_embeddings
 from antidote_learn.auditing.issue_table import AuditRows, names_array
+from antidote_learn.auditing.judges import FEWEST_ROWS, JUDGES, MOST_CLASSES, predict_by_judges
 from antidote_learn.auditing.neighbours import nearest_rows
-from antidote_learn.auditing.scores import score
+from antidote_learn.auditing.scores import LabelScores, score
+from antidote_learn.auditing.weighted_judges import score_judges
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.presets.protocols import TrainingSettings
 from antidote_learn.training.checkpoint import write_bytes
@@ -98,23 +102,48 @@ def _audit_rows(engine: Engine, job: AuditJob) -> Audit:
     for warning in rate["warnings"]:
         reporter.note(warning)
     evidence = collect_evidence(trainer, folder, rate=rate["rate"], epochs=job.spec.settings.epochs)
-    around = nearest_rows(neighbour_features(data), _progress_teller(reporter, "nearest rows"))
-    scores = score(
-        data.labels,
-        len(data.classes),
-        said=(evidence.held_out,),
-        around=around,
-        trained_on=evidence.in_training,
-        trust=evidence.in_training.of(data.labels),
-        tell=_progress_teller(reporter, "scores"),
-    )
+    features = neighbour_features(data)
+    around = nearest_rows(features, _progress_teller(reporter, "nearest rows"))
+    scores, who = _score_rows(job, data, evidence, features, around)
     rows = AuditRows(data.labels, job.names, data.index, around, same_rows(job.given, job.inputs), _extra_columns(job))
     contradicted = int((evidence.held_out.classes[:, 0] != data.labels).sum())
-    found = build_audit(rows, scores, rate["rate"], contradicted, **job.cut, about=job.about, inputs=job.inputs)
+    about = {**job.about, "judges": who}
+    found = build_audit(rows, scores, rate["rate"], contradicted, **job.cut, about=about, inputs=job.inputs)
     write_audit(folder, found)
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
     shutil.rmtree(folder / "checkpoint")
     return found
+
+
+def _score_rows(
+    job: AuditJob, data: Prepared, evidence: Evidence, features: NDArray[np.float32], around: NDArray[np.int64]
+) -> tuple[LabelScores, list[str]]:
+    """Returns the scores of all rows, and who judged; tables have further judges."""
+    labels, count, reporter = data.labels, len(data.classes), job.reporter
+    who = ["networks", "nearest rows"]
+    if is_plain_table(job.given.encoding) and count <= MOST_CLASSES and len(labels) >= FEWEST_ROWS:
+        seed, tell = job.spec.settings.seed, _progress_teller(reporter, "other judges")
+        ordinary = predict_by_judges(features, labels, count, seed=seed, tell=tell)
+        scores = score_judges(
+            labels,
+            count,
+            robust=(evidence.held_out,),
+            ordinary=ordinary,
+            around=around,
+            trained_on=evidence.in_training,
+            tell=_progress_teller(reporter, "scores"),
+        )
+        return scores, [*who, *JUDGES]
+    scores = score(
+        labels,
+        count,
+        said=(evidence.held_out,),
+        around=around,
+        trained_on=evidence.in_training,
+        trust=evidence.in_training.of(labels),
+        tell=_progress_teller(reporter, "scores"),
+    )
+    return scores, who
 
 
 def _embed_inputs(job: AuditJob) -> Prepared:

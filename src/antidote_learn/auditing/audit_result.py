@@ -118,7 +118,7 @@ def build_audit(
     inputs: Inputs | None,
 ) -> Audit:
     """Builds the audit from the scores; `estimate_count` counts errors, ``about`` goes into the summary."""
-    count = estimate_count(scores.quality, rate, contradicted)
+    count = estimate_count(scores, rows.labels, contradicted)
     flags = flag_rows(scores.quality, scores.log_odds, max_flagged=max_flagged, fdr=fdr)
     summary = {
         "format": FORMAT,
@@ -127,6 +127,7 @@ def build_audit(
         "interval": list(count.interval),
         "noise_rate": count.noise_rate,
         "why_wide": count.why,
+        "look": count.look,
         "flagged": int(flags.sum()),
         "anchor_rate": rate,
         "contradicted": contradicted,

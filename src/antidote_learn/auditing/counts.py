@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from antidote_learn._checks import check_whole, real_number
+from antidote_learn.core.anchors import anchor_errors
 
-SLACK = 0.25  # the share of the count by which the interval reaches further: it covered 122 of 123 trials
-LEAST = 0.005  # the share of rows that c or r must call wrong before d counts: on clean labels networks err, too
+if TYPE_CHECKING:
+    from antidote_learn.auditing.scores import LabelScores
+
+SLACK = 0.25  # the share of the count by which the interval reaches further
+SURE, SURER = 0.1, 0.02  # shares of each predicted class, the surest rows, among which wrong labels are counted
+FEWEST = 20  # the fewest rows of a class that are counted among
+DEVIATIONS = 2.5  # standard errors by which such a count may be too high
+CERTAIN = 0.5  # the share of such a count that is no overlap of classes: labels alone do not tell, this is caution
+# Shares of the contradicted labels: a count below the first leaves most of them unexplained, one above the second few.
+HIDDEN, EXPLAINED = 0.25, 0.7
+# Shares of all rows: if less than the first look wrong and less than the second are contradicted, nothing is hidden.
+# Good networks contradict so many right labels, too.
+LEAST, ORDINARY = 0.005, 0.05
 WIDE = 1.5  # the ratio of an interval's ends, without the slack, from which on users are told why it is wide
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -22,16 +36,18 @@ class Count:
     """The estimated number of wrong labels.
 
     Attributes:
-        errors: The number of rows whose given label is less likely than all others together.
+        errors: The number of wrong labels, as `class_errors` counts them.
         interval: Whole numbers, both ends included.
         rows: The number of rows.
         why: The reason for a wide interval, in plain words; empty if it is not wide.
+        look: How far to look down the list, and what to expect there, in a sentence; empty if nothing looks wrong.
     """
 
     errors: int
     interval: tuple[int, int]
     rows: int
     why: str
+    look: str
 
     @property
     def noise_rate(self) -> float:
@@ -39,33 +55,81 @@ class Count:
         return self.errors / self.rows
 
 
-def estimate_count(quality: Floats, rate: float, contradicted: int) -> Count:
-    """Estimates c = #{R_i(y_i) < .5} wrong labels, within [.75 min(c, rN), max(1.25 max(c, rN), d)].
+def estimate_count(scores: LabelScores, labels: Integers, contradicted: int) -> Count:
+    """Estimates how many labels are wrong, e, by `class_errors`, within an interval.
 
-    Errors on hard rows escape c and r. They escape d only if held-out predictions repeat them; right labels that the
-    predictions miss make up for these. If neither c nor rN exceeds N / 200, d is left out: it then counts the networks'
-    own mistakes.
+    The upper end is the larger of 1.25 e and d: errors on hard rows escape e, and d has them. The lower end is .75 e if
+    e explains d, that is, if it is at least .7 d. Otherwise classes may overlap, and even the surest rows have labels
+    that look wrong: the lower end is then at most half of two counts from the surest rows, each less 2.5 standard
+    errors. If e is below d / 4, most contradictions are unexplained: classes overlap, or errors follow a rule
+    that the judges learn, too. Such errors escape d; the judges' doubt has them. If e is below N / 200 and d below
+    N / 20, both are left out: networks contradict so many right labels.
 
     Args:
-        quality: (N,) R_i(y_i).
-        rate: r, the share of wrong labels among the rows that the networks are surest of.
+        scores: The beliefs about the rows.
+        labels: (N,) given labels.
         contradicted: d, the number of rows whose label differs from the prediction of a network that never saw the row.
     """
-    rows, errors = len(quality), int((quality < 0.5).sum())
-    low, high = sorted((float(errors), rate * rows))
-    beyond = contradicted if high > LEAST * rows else 0
-    ends = math.floor((1.0 - SLACK) * low), math.ceil(max((1.0 + SLACK) * high, beyond))
-    is_wide = max(high, beyond) - low > max(1.0, (WIDE - 1.0) * low)
-    return Count(errors, (ends[0], min(rows, ends[1])), rows, _why(errors, rate, rows, contradicted) if is_wide else "")
+    rows, wrong = len(labels), np.sort(1.0 - scores.quality)[::-1]
+    errors = int(class_errors(scores, labels).sum())
+    low = (1.0 - SLACK) * errors
+    if errors < EXPLAINED * contradicted:
+        low = max(0.0, min(low, CERTAIN * min(_least_count(scores, labels, share) for share in (SURE, SURER))))
+    is_clean = errors < LEAST * rows and contradicted < ORDINARY * rows
+    is_hidden = errors < HIDDEN * contradicted and not is_clean
+    beyond = 0.0 if is_clean else max(float(contradicted), scores.doubt if is_hidden else 0.0)
+    high = max((1.0 + SLACK) * max(errors, float(wrong.sum())), beyond)
+    ends = math.floor(low), min(rows, math.ceil(high))
+    is_wide = ends[1] - ends[0] > max(1.0, (WIDE - 1.0 + 2.0 * SLACK) * errors)
+    why = _why(scores.doubt, contradicted, rows, is_hidden=is_hidden) if is_wide else ""
+    return Count(errors, ends, rows, why, _look(wrong, ends[1], is_hidden=is_hidden))
 
 
-def _why(errors: int, rate: float, rows: int, contradicted: int) -> str:
-    return (
-        f"in {errors} rows another label is likelier than the given one; going by the rows that can be judged best "
-        f"about {round(rate * rows)} ({100 * rate:.1f} %) should be wrong; networks that had not seen the rows "
-        f"contradict {contradicted} labels. Errors on hard rows, such as people make, escape the first two; the last "
-        "also has rows that are right and hard; with many classes and few rows of each the second is too high"
+def class_errors(scores: LabelScores, labels: Integers) -> Integers:
+    """The number (K,) of rows of each given class whose label is wrong.
+
+    It is the sum of their probabilities of being wrong, or the number of rows whose label is less likely than all
+    others together, if that is larger: with few rows probabilities are too cautious.
+    """
+    count = scores.posterior.count
+    sums = np.bincount(labels, 1.0 - scores.quality, minlength=count)
+    found: Integers = np.maximum(
+        np.rint(sums).astype(np.int64), np.bincount(labels[scores.quality < 0.5], minlength=count)
     )
+    return found
+
+
+def _least_count(scores: LabelScores, labels: Integers, share: float) -> float:
+    """The number of wrong labels if all rows of a class erred like its surest ones, less 2.5 standard errors."""
+    pool = scores.pool
+    predicted, confidence = pool.classes[:, 0].astype(np.int64), pool.probs[:, 0].astype(np.float64)
+    found = anchor_errors(predicted, confidence, labels, pool.count, share=share, fewest=FEWEST)
+    masses = np.bincount(scores.posterior.classes.ravel(), scores.posterior.probs.ravel(), minlength=pool.count)
+    totals = np.maximum(found.totals, 1)
+    variance = found.errors * (1.0 - found.errors) / totals + 0.25 / np.square(totals)
+    return float(masses @ found.errors - DEVIATIONS * np.sqrt(np.square(masses) @ variance))
+
+
+def _why(doubt: float, contradicted: int, rows: int, *, is_hidden: bool) -> str:
+    said = f"models that had not seen the rows contradict {contradicted} of {rows} labels"
+    if not is_hidden:
+        return (
+            f"{said}; some of these are right and hard to tell. Labels alone do not show whether classes overlap or "
+            "labels are wrong"
+        )
+    return (
+        f"{said}, but hardly any label of the rows that can be judged best. Either classes overlap and the labels are "
+        f"right, or the errors follow a rule, which the models learn, too: then up to {round(doubt)} may be wrong"
+    )
+
+
+def _look(wrong: Floats, most: int, *, is_hidden: bool) -> str:
+    if not most:
+        return ""
+    first = "the first row" if most == 1 else f"the first {most} rows"
+    if is_hidden:
+        return f"Look at {first}: labels alone do not tell how many of them are wrong"
+    return f"Look at {first}: about {round(float(wrong[:most].sum()))} of them are expected to be wrong"
 
 
 def flag_rows(quality: Floats, log_odds: Floats, *, max_flagged: int | None, fdr: float | None) -> NDArray[np.bool_]:

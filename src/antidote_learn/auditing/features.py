@@ -55,6 +55,13 @@ def text_columns(encoding: Encoding) -> list[str]:
     return [column.name for column in columns if column.kind == "text"]
 
 
+def is_plain_table(encoding: Encoding) -> bool:
+    """Tells whether the rows are columns of numbers and categories, not pixels, text or one embedding."""
+    if isinstance(encoding, FeatureEncoding):
+        return not _vary_alike(encoding.std)
+    return isinstance(encoding, TableEncoding) and not text_columns(encoding)
+
+
 def width_of(encoding: Encoding, encoder: Encoder) -> int:
     """Returns how many numbers `with_embeddings` makes of a row."""
     if not isinstance(encoding, TableEncoding):

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from antidote_learn.auditing.counts import class_errors
 from antidote_learn.auditing.scores import LabelScores
 
 NAMED = 3  # the most rows that a reason names, so that it stays a sentence
@@ -106,17 +107,21 @@ def _twins(rows: AuditRows) -> dict[int, str]:
 
 
 def class_summary(rows: AuditRows, scores: LabelScores) -> pd.DataFrame:
-    """Returns for each class the rows given it, how many of them are believed wrong, and how many should have it."""
-    count, wrong = len(rows.classes), scores.quality < 0.5
+    """Returns for each class the rows given it, how many of them are believed wrong, and how many should have it.
+
+    The second is by `class_errors`; the third is a sum of probabilities, as a whole number.
+    """
+    count = len(rows.classes)
     given = np.bincount(rows.labels, minlength=count)
-    errors = np.bincount(rows.labels[wrong], minlength=count)
+    errors = class_errors(scores, rows.labels)
+    _, true, probs = _other_classes(rows.labels, scores)
     return pd.DataFrame(
         {
             "label": names_array(rows.classes),
             "given": given,
             "estimated_errors": errors,
             "error_rate": errors / np.maximum(given, 1),
-            "missing": np.bincount(scores.likeliest_class[wrong], minlength=count),
+            "missing": np.rint(np.bincount(true, probs, minlength=count)).astype(np.int64),
         }
     )
 
@@ -124,18 +129,28 @@ def class_summary(rows: AuditRows, scores: LabelScores) -> pd.DataFrame:
 def pair_summary(rows: AuditRows, scores: LabelScores) -> pd.DataFrame:
     """Returns the pairs of classes that are mistaken for one another, the most frequent first.
 
-    ``transition`` is T[predicted, given] = P(given | true), as the surest rows show it.
+    ``estimated_errors`` are sums of probabilities, as whole numbers; pairs below one half are left out. ``transition``
+    is T[predicted, given] = P(given | true), as the surest rows show it.
     """
-    wrong = np.flatnonzero((scores.quality < 0.5) & (scores.likeliest_class != rows.labels))
-    pairs = pd.DataFrame({"given": rows.labels[wrong], "predicted": scores.likeliest_class[wrong]})
-    table = pairs.value_counts().reset_index(name="estimated_errors")
-    given, predicted = table["given"].to_numpy(np.int64), table["predicted"].to_numpy(np.int64)
+    count = len(rows.classes)
+    given, true, probs = _other_classes(rows.labels, scores)
+    pairs, places = np.unique(given * count + true, return_inverse=True)
+    numbers = np.rint(np.bincount(places, probs, minlength=len(pairs))).astype(np.int64)
+    order = np.argsort(-numbers, kind="stable")[: int((numbers > 0).sum())]
+    given, true = pairs[order] // count, pairs[order] % count
     names = names_array(rows.classes)
     return pd.DataFrame(
         {
             "given_label": names[given],
-            "predicted_label": names[predicted],
-            "estimated_errors": table["estimated_errors"],
-            "transition": scores.transition.at(predicted, given),
+            "predicted_label": names[true],
+            "estimated_errors": numbers[order],
+            "transition": scores.transition.at(true, given),
         }
     )
+
+
+def _other_classes(labels: Integers, scores: LabelScores) -> tuple[Integers, Integers, NDArray[np.float64]]:
+    """Returns the given labels, other classes that rows keep, and the probabilities of these, (M,) each."""
+    kept = scores.posterior.classes.astype(np.int64)
+    other = (kept != labels[:, None]) & (scores.posterior.probs > 0.0)
+    return np.repeat(labels, other.sum(axis=1)), kept[other], scores.posterior.probs[other].astype(np.float64)

@@ -22,10 +22,10 @@ SLACK = 1e-3  # a gain in log likelihood that is no reason for a larger power
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Tell = Callable[[int, int], None]
-Source = Callable[[slice], Floats]  # gives the probabilities (B, K) of some rows
+Source = Callable[[Integers | slice], Floats]  # gives the probabilities (B, K) of some rows
 
 
-def _nobody(done: int, total: int) -> None:
+def tell_nobody(done: int, total: int) -> None:
     """Reports to nobody."""
 
 
@@ -37,11 +37,15 @@ class LabelScores:
         posterior: R_i(k), the probability that row i belongs to class k, given its label and all evidence.
         log_odds: (N,) log odds of R_i(y_i), which rank the rows: the lowest are the worst.
         transition: T, how classes are mistaken for one another.
+        pool: P, what the judges that did not see a row's own label say together.
+        doubt: The sum over the rows of their probability of another given label, 1 - (P_i T)[y_i].
     """
 
     posterior: Beliefs
     log_odds: Floats
     transition: Transition
+    pool: Beliefs
+    doubt: float
 
     @property
     def likeliest_class(self) -> Integers:
@@ -63,7 +67,7 @@ def score(
     around: Integers | None = None,
     trained_on: Beliefs | None = None,
     trust: Floats | None = None,
-    tell: Tell = _nobody,
+    tell: Tell = tell_nobody,
 ) -> LabelScores:
     """Pools the predictions for every row, and corrects them for how classes are mistaken for one another.
 
@@ -106,9 +110,9 @@ def _pool_sources(
     judge = Beliefs.blank(len(labels), count) if seen else pool
     for rows in blocks(len(labels), count):
         logs = [np.log(source(rows) + floor) for source in (*held_out, *seen)]
-        pool.put(rows, _normalise_rows(np.mean(logs, axis=0)), labels[rows])
+        pool.put(rows, normalise_rows(np.mean(logs, axis=0)), labels[rows])
         if seen:
-            judge.put(rows, _normalise_rows(np.mean(logs[: len(held_out)], axis=0)), labels[rows])
+            judge.put(rows, normalise_rows(np.mean(logs[: len(held_out)], axis=0)), labels[rows])
         tell(rows.stop, len(labels))
     return pool, judge
 
@@ -117,14 +121,16 @@ def _score_pool(labels: Integers, pool: Beliefs, judge: Beliefs, tell: Tell) -> 
     predicted, confidence = judge.classes[:, 0].astype(np.int64), judge.probs[:, 0].astype(np.float64)
     transition = transition_of_anchors(predicted, confidence, labels, pool.count)
     power = likeliest_power(labels, judge, transition)
-    posterior, log_odds = Beliefs.blank(len(labels), pool.count), np.empty(len(labels))
+    posterior, log_odds, doubt = Beliefs.blank(len(labels), pool.count), np.empty(len(labels)), 0.0
     for rows in blocks(len(labels), pool.count):
         given = labels[rows]
-        logs = power * _logs(pool, rows) + np.log(transition.towards(given))
-        posterior.put(rows, _normalise_rows(logs), given)
-        log_odds[rows] = _log_odds(logs, given)
+        towards = transition.towards(given)
+        logs = power * _logs(pool, rows) + np.log(towards)
+        posterior.put(rows, normalise_rows(logs), given)
+        log_odds[rows] = log_odds_of(logs, given)
+        doubt += float((1.0 - (normalise_rows(power * _logs(judge, rows)) * towards).sum(axis=1)).sum())
         tell(rows.stop, len(labels))
-    return LabelScores(posterior, log_odds, transition)
+    return LabelScores(posterior, log_odds, transition, judge, doubt)
 
 
 def likeliest_power(labels: Integers, pool: Beliefs, transition: Transition) -> float:
@@ -140,7 +146,7 @@ def likeliest_power(labels: Integers, pool: Beliefs, transition: Transition) -> 
     for part in blocks(len(looked_at), pool.count):
         rows = looked_at[part]
         logs, towards = _logs(pool, rows), transition.towards(labels[rows])
-        likelihoods += [np.log((_normalise_rows(b * logs) * towards).sum(axis=1)).sum() for b in POWERS]
+        likelihoods += [np.log((normalise_rows(b * logs) * towards).sum(axis=1)).sum() for b in POWERS]
     return float(POWERS[np.argmax(likelihoods >= likelihoods.max() - SLACK)])
 
 
@@ -149,13 +155,14 @@ def _logs(pool: Beliefs, rows: Integers | slice) -> Floats:
     return logs
 
 
-def _normalise_rows(logs: Floats) -> Floats:
+def normalise_rows(logs: Floats) -> Floats:
+    """Returns the probabilities (B, K) that have these logarithms up to a constant in each row."""
     block = np.exp(logs - logs.max(axis=1, keepdims=True))
     normal: Floats = block / block.sum(axis=1, keepdims=True)
     return normal
 
 
-def _log_odds(logs: Floats, labels: Integers) -> Floats:
+def log_odds_of(logs: Floats, labels: Integers) -> Floats:
     """Returns the log odds (B,) of the given label against all others, with all digits near certainty."""
     own = np.take_along_axis(logs, labels[:, None], axis=1)[:, 0]
     others = logs.copy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from antidote_learn.bench.reproduction import Entry, Rebuilt
@@ -112,13 +112,20 @@ def _remarks(rebuilt: Rebuilt) -> list[str]:
 def _part_remarks(rebuilt: Rebuilt, part: TablePart) -> list[str]:
     """The protocol of a part in words, the protocols that were chosen, and why figures are missing."""
     plan = part.scales[rebuilt.scale]
-    options = ", ".join(f"{key} {value}" for key, value in plan.options.items())
-    lines = [f"Data {plan.data}; {options or 'default settings'}; {plan.seeds} seed{'s' * (plan.seeds > 1)}."]
+    lines = [
+        f"Data {plan.data}; {_listed(plan.options) or 'default settings'}; {plan.seeds} seed{'s' * (plan.seeds > 1)}."
+    ]
+    if plan.choice is not None and plan.choice.options:
+        lines.append(f"Protocols were chosen with {_listed(plan.choice.options)}.")
     for row, agreements in rebuilt.chosen.get(part.name, {}).items():
         figures = ", ".join(f"{name} {value:.2f} %" for name, value in agreements.items())
         lines.append(f"Protocol of {row}, by agreement with held-out noisy labels: {figures}.")
     lines += [f"{row.name}: {row.note}." for row in plan.rows if row.note and row.method]
     return [line for text in (*lines, plan.note, *missing_reasons(rebuilt, part)) if text for line in (text, "")]
+
+
+def _listed(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in options.items())
 
 
 def _plain_entry(entry: Entry) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def choice_cells(scale: Scale) -> dict[tuple[str, str], Cell]:
 
 def _choice_cell(scale: Scale, choice: Choice, row: PaperRow, protocol: str) -> Cell:
     fitting = [column for column in scale.columns if column.noise == choice.noise] or list(scale.columns)
-    options = {**scale.options, "protocol": protocol, "holdout": choice.holdout}
+    options = {**scale.options, **choice.options, "protocol": protocol, "holdout": choice.holdout}
     return Cell(scale.data, row.method_at(fitting[0]), choice.noise, choice.seed, options)
 
 

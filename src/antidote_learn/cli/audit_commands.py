@@ -14,7 +14,19 @@ from antidote_learn.cli.flags import with_flags
 if TYPE_CHECKING:
     from antidote_learn.auditing.audit_result import Audit
 
-SHOWN = ("n", "estimated_errors", "interval", "noise_rate", "flagged", "why_wide", "encoder", "features", "out")
+SHOWN = (
+    "n",
+    "estimated_errors",
+    "interval",
+    "noise_rate",
+    "flagged",
+    "why_wide",
+    "look",
+    "judges",
+    "encoder",
+    "features",
+    "out",
+)
 WORST, PAIRS = 10, 5  # the most rows and pairs of classes in the report, so that it fits on a screen
 WIDTH = 100  # the most characters of a reason in the report
 
@@ -80,7 +92,7 @@ def audit(
         if export is not None:
             found.export(export)
     if as_json:
-        typer.echo(json.dumps({key: found.summary[key] for key in SHOWN}, indent=2))
+        typer.echo(json.dumps({key: found.summary.get(key) for key in SHOWN}, indent=2))
     else:
         _report(found)
 
@@ -132,6 +144,10 @@ def _report(found: "Audit") -> None:
     )
     if summary["why_wide"]:
         say(f"The interval is wide: {summary['why_wide']}.")
+    if summary.get("look"):
+        say(f"{summary['look']}.")
+    if summary.get("judges"):
+        say(f"Who judged: {', '.join(summary['judges'])}.")
     if summary["flagged"]:
         typer.echo()
         say("The worst rows:")

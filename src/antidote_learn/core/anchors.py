@@ -46,7 +46,15 @@ class AnchorErrors:
     strength_weights: Floats
 
 
-def anchor_errors(predicted: Integers, confidence: Floats, labels: Integers, count: int) -> AnchorErrors:
+def anchor_errors(
+    predicted: Integers,
+    confidence: Floats,
+    labels: Integers,
+    count: int,
+    *,
+    share: float = ANCHORS,
+    fewest: int = FEWEST,
+) -> AnchorErrors:
     """The wrong labels among the anchors of each class, with the shrinkage that explains them best.
 
     e_k = (o_k + a m) / (A_k + a) with o_k of the A_k anchors labelled otherwise and m = (sum o + .5) / (sum A + 1). a
@@ -57,8 +65,10 @@ def anchor_errors(predicted: Integers, confidence: Floats, labels: Integers, cou
         confidence: (N,) probabilities of the predicted classes.
         labels: (N,) given labels.
         count: K, the number of classes.
+        share: The share of a predicted class that serves as anchors.
+        fewest: The fewest anchors of a class.
     """
-    rows = anchor_rows(predicted, confidence, count)
+    rows = anchor_rows(predicted, confidence, count, share=share, fewest=fewest)
     true, given = predicted[rows], labels[rows]
     totals, off = np.bincount(true, minlength=count), true != given
     pairs, seen = np.unique(true[off] * count + given[off], return_counts=True)
@@ -80,11 +90,13 @@ def anchor_errors(predicted: Integers, confidence: Floats, labels: Integers, cou
     )
 
 
-def anchor_rows(predicted: Integers, confidence: Floats, count: int) -> Integers:
+def anchor_rows(
+    predicted: Integers, confidence: Floats, count: int, *, share: float = ANCHORS, fewest: int = FEWEST
+) -> Integers:
     """The positions of the max(10, .1 n_k) surest rows of each predicted class k, with ties of the last."""
     order = np.lexsort((-confidence, predicted))
     sizes = np.bincount(predicted, minlength=count)
-    wanted = np.minimum(np.maximum(FEWEST, np.round(ANCHORS * sizes).astype(np.int64)), sizes)
+    wanted = np.minimum(np.maximum(fewest, np.round(share * sizes).astype(np.int64)), sizes)
     last = np.cumsum(sizes) - sizes + np.maximum(wanted, 1) - 1
     threshold = confidence[order[np.minimum(last, len(order) - 1)]]
     return np.flatnonzero(confidence >= threshold[predicted])

@@ -18,7 +18,7 @@ These descriptions give the noise of published generators, with the rate R as th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from antidote_learn._checks import check_whole
 from antidote_learn._types import NoisyLabels
 from antidote_learn.data.instance import relabel_adversarially, relabel_by_instance, standardise_features
-from antidote_learn.data.labels import as_numpy, label_numbers
+from antidote_learn.data.labels import as_numpy, label_numbers, short_list
 from antidote_learn.data.maps import (
     AnyClass,
     ClassMap,
@@ -57,6 +57,7 @@ def inject(
     seed: int = 0,
     num_classes: int | None = None,
     data: str | None = None,
+    names: Sequence[str] | None = None,
 ) -> NoisyLabels:
     """Add noise of a known kind to labels, and keep the truth beside them.
 
@@ -88,6 +89,7 @@ def inject(
         seed: The seed of the noise alone.
         num_classes: K; by default the largest label + 1, or the size of the matrix.
         data: The name of the data set, by which ``asymmetric`` finds its published map.
+        names: The names of the classes, by which ``one-sided`` finds its class; their numbers by default.
 
     Returns:
         The labels; ``transition`` is the matrix they were drawn from (instance, adversarial: the realised one).
@@ -109,7 +111,7 @@ def inject(
         clean, k = label_numbers(y, num_classes)
         if k > MOST_CLASSES:
             raise ValueError(f"labels must lie below {MOST_CLASSES}, received {k - 1}: number the classes from 0")
-        labels, transition, expected = _draw(clean, noise, X, k, data, rng)
+        labels, transition, expected = _draw(clean, noise, X, k, data, names, rng)
         return NoisyLabels(labels, clean, transition, expected, spec.strip(), int(seed))
     transition = _check_matrix(spec, num_classes)
     clean, _ = label_numbers(y, len(transition))
@@ -134,7 +136,13 @@ def from_human(
 
 
 def _draw(
-    clean: Integers, noise: NoiseSpec, X: Any, k: int, data: str | None, rng: np.random.Generator
+    clean: Integers,
+    noise: NoiseSpec,
+    X: Any,
+    k: int,
+    data: str | None,
+    names: Sequence[str] | None,
+    rng: np.random.Generator,
 ) -> tuple[Integers, Floats | Callable[[], Floats], float]:
     """Draw labels (N,); with their transition (K, K), or a function that gives it, and their expected rate."""
     if noise.kind == "human":
@@ -150,7 +158,7 @@ def _draw(
         else:
             labels, expected = relabel_adversarially(clean, x, noise.rate)
         return labels, partial(empirical_transition, labels, clean, k), expected
-    targets, count = _targets(noise, k, data), noise.params.get("count", "exact")
+    targets, count = _targets(clean, noise, k, data, names), noise.params.get("count", "exact")
     if noise.params.get("sequential") == "true":
         labels, matrix = relabel_sequentially(clean, targets, noise.rate, num_classes=k, count=count, rng=rng)
         return labels, matrix, mean_rate(clean, 1.0 - np.diag(matrix))
@@ -158,13 +166,26 @@ def _draw(
     return labels, drawn.transition, mean_rate(clean, drawn.wrong())
 
 
-def _targets(noise: NoiseSpec, k: int, data: str | None) -> ClassMap:
+def _targets(clean: Integers, noise: NoiseSpec, k: int, data: str | None, names: Sequence[str] | None) -> ClassMap:
     """The map of the classes that each class is mistaken for."""
+    if noise.kind == "one-sided":
+        return _one_class(clean, noise.params["class"], k, names)
     if noise.kind == "symmetric":
         return AnyClass(k, inclusive=noise.params["mode"] == "inclusive")
     if noise.kind == "asymmetric":
         return class_map(noise.params["map"], k, data=data)
     return next_of(list(range(k))) if noise.kind == "pair" else {}
+
+
+def _one_class(clean: Integers, wanted: str, k: int, names: Sequence[str] | None) -> ClassMap:
+    """The map from one class to all others: the class of the wanted name, or the rarest of those that occur."""
+    known = [str(number) for number in range(k)] if names is None else [str(name) for name in names]
+    if wanted and wanted not in known:
+        raise ValueError(f"one-sided noise names the class {wanted!r}; the classes are {short_list(known)}")
+    sizes = np.bincount(clean, minlength=k)
+    rarest = int(np.where(sizes > 0, sizes, len(clean) + 1).argmin())
+    source = known.index(wanted) if wanted else rarest
+    return {source: tuple(other for other in range(k) if other != source)}
 
 
 def _check_matrix(spec: Any, num_classes: int | None) -> Floats:

@@ -11,7 +11,10 @@ from antidote_learn.data.maps import COUNTS, MAPS
 
 @dataclass(frozen=True)
 class NoiseKind:
-    """A kind of noise: its usage, a line about it, and the values of its parameters, the default first."""
+    """A kind of noise: its usage, a line about it, and the values of its parameters, the default first.
+
+    A parameter without values takes any text, and is empty by default.
+    """
 
     usage: str
     about: str
@@ -31,6 +34,11 @@ KINDS: dict[str, NoiseKind] = {
         {"map": ("auto", *MAPS, "pair"), "count": COUNTS, "sequential": ("false", "true")},
     ),
     "pair": NoiseKind("pair:R", "a share R of each class gets the next class", {"count": COUNTS}),
+    "one-sided": NoiseKind(
+        "one-sided:R",
+        "a share R of one class, the rarest or class=NAME, gets any other class; all other labels stay",
+        {"class": (), "count": COUNTS},
+    ),
     "instance": NoiseKind(
         "instance:R",
         "each sample has its own rate, from N(R, 0.1^2), and its own targets, from a random linear map",
@@ -89,11 +97,13 @@ def _parse_noise_rate(spec: str, name: str, text: list[str]) -> float:
 
 
 def _parse_params(spec: str, kind: NoiseKind, texts: list[str]) -> dict[str, str]:
-    params = {key: values[0] for key, values in kind.params.items()}
+    params = {key: values[0] if values else "" for key, values in kind.params.items()}
     given = [text.partition("=")[::2] for text in texts]
     for key, value in given:
-        if value not in kind.params.get(key, ()):
-            accepted = "; ".join(f"{k}={'|'.join(values)}" for k, values in kind.params.items()) or "no parameters"
+        values = kind.params.get(key)
+        if values is None or not value or (values and value not in values):
+            known = [f"{name}={'|'.join(some) or 'NAME'}" for name, some in kind.params.items()]
+            accepted = "; ".join(known) or "no parameters"
             raise ValueError(f"noise {spec!r} has an unknown parameter {f'{key}={value}'!r}: accepted are {accepted}")
         params[key] = value
     if len(dict(given)) < len(given):

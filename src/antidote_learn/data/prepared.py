@@ -231,7 +231,7 @@ def _add_noise(arrays: Arrays, noise: str, seed: int, index: Labels, root: Any) 
         return from_human(given[index], truth[index], name, num_classes=count)
     needs_features = spec.kind in ("instance", "adversarial")
     X = _numeric(arrays) if needs_features else None
-    return inject(clean, noise, X=X, seed=seed, num_classes=count, data=base)
+    return inject(clean, noise, X=X, seed=seed, num_classes=count, data=base, names=arrays.classes)
 
 
 def _hold_out_noisy(

@@ -11,7 +11,11 @@ from importlib.resources import files
 from typing import Any
 
 SOURCE = "the paper's appendix on hyper-parameters"  # the source of a row that names none
-KINDS = {"pair": "asymmetric", "adversarial": "asymmetric"}  # kinds of noise that take the cases of another
+KINDS = {
+    "pair": "asymmetric",
+    "one-sided": "asymmetric",
+    "adversarial": "asymmetric",
+}  # kinds of noise that take the cases of another
 
 
 @dataclass(frozen=True)

@@ -79,12 +79,14 @@ class Choice:
         noise: The noise of these runs.
         seed: The seed of these runs, which no run of the table has.
         holdout: The share of the training samples that is held out.
+        options: Arguments of `train` that these runs have in place of the scale's: fewer images, say.
     """
 
     protocols: tuple[str, ...]
     noise: str
     seed: int
     holdout: float
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -290,7 +292,7 @@ def _parse_scale(
     _check_fields(where, found, chosen)
     choice = entries.get("choice")
     if choice is not None:
-        _check_keys(f"{where}, choice", choice, needed=("protocols", "noise", "seed", "holdout"), other=())
+        _check_keys(f"{where}, choice", choice, needed=("protocols", "noise", "seed", "holdout"), other=("options",))
         choice = Choice(**{**choice, "protocols": tuple(choice["protocols"])})
     return Scale(
         seeds=entries["seeds"],

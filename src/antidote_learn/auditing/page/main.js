@@ -126,9 +126,10 @@ function head() {
     `${data.estimated_errors.toLocaleString("en")} of ${count(data.n, "label")} look wrong (${share} %), between ` +
     `${low.toLocaleString("en")} and ${high.toLocaleString("en")}; ${count(data.flagged, "row")} flagged` +
     (data.flagged > total ? `, of which the worst ${total.toLocaleString("en")} are listed.` : ".") +
-    ` Looked at: ${data.features}.`;
-  byId("why").hidden = !data.why_wide;
-  byId("why").textContent = data.why_wide ? "The interval is wide: " + data.why_wide + "." : "";
+    ` Looked at: ${data.features}.` + (data.judges.length ? ` Who judged: ${data.judges.join(", ")}.` : "");
+  const advice = [data.why_wide && "The interval is wide: " + data.why_wide + ".", data.look && data.look + "."];
+  byId("why").textContent = advice.filter(Boolean).join(" ");
+  byId("why").hidden = !byId("why").textContent;
 }
 
 function start() {
