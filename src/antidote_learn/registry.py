@@ -29,7 +29,7 @@ from antidote_learn.methods.objectives import (
     AntidoteLearnedBudget,
     AntidoteMix,
 )
-from antidote_learn.methods.parameters import Recipe, check_recipe, makes_objective, parameters_of
+from antidote_learn.methods.parameters import Recipe, check_recipe, makes_objective, makes_plan, parameters_of
 from antidote_learn.methods.peer import Peer
 from antidote_learn.methods.rrm import Rrm
 from antidote_learn.methods.t_revision import TRevision
@@ -323,6 +323,9 @@ def check_method(method: MethodSpec, *, epochs: int | None = None) -> None:
     """
     from antidote_learn.methods.base import Hooks
 
+    if method.maker is not None and makes_plan(method.maker):
+        method.maker(**method.parameters)  # it refuses parameters out of range
+        return
     rate = method.rate
     if isinstance(rate, str) and rate not in ("auto", "injected"):
         raise ValueError(f"noise_rate must be auto, injected or a number in [0, 1), got {rate!r}")

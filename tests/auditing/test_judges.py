@@ -10,7 +10,7 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
 from antidote_learn import audit, inject
 from antidote_learn.auditing import weighted_judges
-from antidote_learn.auditing.judges import FOLDS, JUDGES, _fold_numbers, predict_by_judges
+from antidote_learn.auditing.judges import FOLDS, JUDGES, fold_numbers, predict_by_judges
 from antidote_learn.auditing.neighbours import nearest_rows
 from antidote_learn.auditing.scores import FLOOR
 from antidote_learn.auditing.transitions import transition_of_anchors
@@ -32,7 +32,7 @@ def table_of(rows: int, *, gap: float = 1.5, seed: int = 0) -> tuple[np.ndarray,
 
 def test_every_row_is_judged_by_classifiers_of_other_rows():
     features, labels = table_of(200)
-    folds = _fold_numbers(labels, 3)
+    folds = fold_numbers(labels, 3)
     found = predict_by_judges(features, labels, 2, seed=3, tell=silent)
     for make, said in zip(JUDGES.values(), found, strict=True):
         expected = cross_val_predict(make(3), features, labels, cv=PredefinedSplit(folds), method="predict_proba")
@@ -41,7 +41,7 @@ def test_every_row_is_judged_by_classifiers_of_other_rows():
 
 def test_folds_spread_every_class():
     labels = np.repeat([0, 1, 2], [50, 20, 3])
-    folds = _fold_numbers(labels, 0)
+    folds = fold_numbers(labels, 0)
     for label, size in enumerate((50, 20, 3)):
         sizes = np.bincount(folds[labels == label], minlength=FOLDS)
         assert sizes.max() - sizes.min() <= 1

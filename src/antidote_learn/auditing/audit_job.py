@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +20,7 @@ from antidote_learn.auditing.features import is_plain_table, neighbour_features,
 from antidote_learn.auditing.issue_table import AuditRows, names_array
 from antidote_learn.auditing.judges import FEWEST_ROWS, JUDGES, MOST_CLASSES, predict_by_judges
 from antidote_learn.auditing.neighbours import nearest_rows
+from antidote_learn.auditing.progress_tellers import progress_teller
 from antidote_learn.auditing.scores import LabelScores, score
 from antidote_learn.auditing.weighted_judges import score_judges
 from antidote_learn.data.prepared import Prepared
@@ -28,7 +28,6 @@ from antidote_learn.presets.protocols import TrainingSettings
 from antidote_learn.training.checkpoint import write_bytes
 from antidote_learn.training.engine import Engine
 from antidote_learn.training.estimation import estimate_rate
-from antidote_learn.training.interrupts import Interrupted, is_interrupted
 from antidote_learn.training.loop import Trainer
 from antidote_learn.training.progress import Reporter
 
@@ -103,7 +102,7 @@ def _audit_rows(engine: Engine, job: AuditJob) -> Audit:
         reporter.note(warning)
     evidence = collect_evidence(trainer, folder, rate=rate["rate"], epochs=job.spec.settings.epochs)
     features = neighbour_features(data)
-    around = nearest_rows(features, _progress_teller(reporter, "nearest rows"))
+    around = nearest_rows(features, progress_teller(reporter, "nearest rows"))
     scores, who = _score_rows(job, data, evidence, features, around)
     rows = AuditRows(data.labels, job.names, data.index, around, same_rows(job.given, job.inputs), _extra_columns(job))
     contradicted = int((evidence.held_out.classes[:, 0] != data.labels).sum())
@@ -122,7 +121,7 @@ def _score_rows(
     labels, count, reporter = data.labels, len(data.classes), job.reporter
     who = ["networks", "nearest rows"]
     if is_plain_table(job.given.encoding) and count <= MOST_CLASSES and len(labels) >= FEWEST_ROWS:
-        seed, tell = job.spec.settings.seed, _progress_teller(reporter, "other judges")
+        seed, tell = job.spec.settings.seed, progress_teller(reporter, "other judges")
         ordinary = predict_by_judges(features, labels, count, seed=seed, tell=tell)
         scores = score_judges(
             labels,
@@ -131,7 +130,7 @@ def _score_rows(
             ordinary=ordinary,
             around=around,
             trained_on=evidence.in_training,
-            tell=_progress_teller(reporter, "scores"),
+            tell=progress_teller(reporter, "scores"),
         )
         return scores, [*who, *JUDGES]
     scores = score(
@@ -141,7 +140,7 @@ def _score_rows(
         around=around,
         trained_on=evidence.in_training,
         trust=evidence.in_training.of(labels),
-        tell=_progress_teller(reporter, "scores"),
+        tell=progress_teller(reporter, "scores"),
     )
     return scores, who
 
@@ -150,7 +149,7 @@ def _embed_inputs(job: AuditJob) -> Prepared:
     """Returns the data as the networks read them, embedded if they must be."""
     if job.embeddable is None:
         return job.data
-    tell = _progress_teller(job.reporter, f"embeddings by {job.embeddable.encoder.name}")
+    tell = progress_teller(job.reporter, f"embeddings by {job.embeddable.encoder.name}")
     return with_embeddings(job.data, all_embeddings(job.embeddable, job.folder, tell, job.reporter.note))
 
 
@@ -160,15 +159,3 @@ def _extra_columns(job: AuditJob) -> dict[str, Any]:
     if job.data.clean_labels is not None:
         extra["clean_label"] = names_array(job.names)[job.data.clean_labels]
     return extra
-
-
-def _progress_teller(reporter: Reporter, name: str) -> Callable[[int, int], None]:
-    """Returns a function that reports progress outside of trainings and stops the audit after Ctrl-C."""
-    reporter.stage(name, epochs=1, done=0)
-
-    def tell(done: int, total: int) -> None:
-        reporter.step(epoch=0, samples=done, total=total)
-        if is_interrupted():
-            raise Interrupted
-
-    return tell

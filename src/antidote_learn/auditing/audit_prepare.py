@@ -14,6 +14,7 @@ from antidote_learn._types import Arrays
 from antidote_learn.auditing.audit_job import AuditJob, AuditSpec
 from antidote_learn.auditing.audit_request import AuditRequest
 from antidote_learn.auditing.contents import hash_if_stored
+from antidote_learn.auditing.cross_training import judging_batch_size
 from antidote_learn.auditing.embeddings import Embeddable, Pictures, Texts
 from antidote_learn.auditing.features import features_text, text_columns, width_of, with_audit_features
 from antidote_learn.data.encoders import IMAGES, Encoder, missing_encoder, select_encoder
@@ -24,8 +25,6 @@ from antidote_learn.training.prepare import choose_network, open_request
 from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.settings import settings_for
 
-BATCHES = 7  # batches in an epoch, within the limits of the batch size, so that few rows give enough steps
-SMALLEST_BATCH, LARGEST_BATCH = 16, 128  # limits of the batch size; 128 is the usual batch size of a run
 FEWEST_ROWS = 20  # the fewest rows that are audited, so that each half has ten
 MOST_CHARACTERS = 500_000  # the most characters that are embedded by default: about a minute on two cores
 
@@ -51,7 +50,7 @@ def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
     encoder = None if embeddable is None else embeddable.encoder
     data = with_audit_features(given, asked.seed) if encoder is None else given
     shape = data.encoding.shape if encoder is None else (width_of(given.encoding, encoder),)
-    size = min(max(len(given.labels) // BATCHES, SMALLEST_BATCH), LARGEST_BATCH)
+    size = judging_batch_size(len(given.labels))
     network, settings = choose_network(
         asked.model, replace(settings, batch_size=size), shape=shape, classes=len(data.classes)
     )

@@ -23,6 +23,8 @@ from antidote_learn.training.schedules import parse_schedule
 
 EPOCHS = 10  # the default epochs of each training
 LAST = 0.8  # the share of the epochs after which the learning rate falls to a tenth
+BATCHES = 7  # batches in an epoch, within the limits of the batch size, so that few rows give enough steps
+SMALLEST_BATCH, LARGEST_BATCH = 16, 128  # limits of the batch size; 128 is the usual batch size of a run
 HALVES, WHOLE = (4, 5), 6  # numbers of the trainings, which seed them; the noise rate and runs have others
 
 
@@ -39,6 +41,11 @@ class Evidence:
     in_training: Beliefs
 
 
+def judging_batch_size(rows: int) -> int:
+    """Returns the batch size of the short trainings."""
+    return min(max(rows // BATCHES, SMALLEST_BATCH), LARGEST_BATCH)
+
+
 def robust_method(rate: float, trainer: Trainer) -> OneNetwork:
     """Returns the method that trains the networks of an audit, at an estimated share of wrong labels."""
     return OneNetwork(DatasetAntidoteLoss(trainer.samples, noise_rate=rate))
@@ -46,6 +53,14 @@ def robust_method(rate: float, trainer: Trainer) -> OneNetwork:
 
 def collect_evidence(trainer: Trainer, folder: Path, *, rate: float, epochs: int) -> Evidence:
     """Trains the three networks, starting from the checkpoints in the folder."""
+    held_out = predict_halves(trainer, folder, rate=rate, epochs=epochs)
+    said = RecordingMethod(robust_method(rate, trainer), trainer.data.labels, trainer.classes)
+    trainer.fit(_stage("all rows", WHOLE, np.arange(trainer.samples), epochs, folder), said)
+    return Evidence(held_out, said.beliefs.mean)
+
+
+def predict_halves(trainer: Trainer, folder: Path, *, rate: float, epochs: int) -> Beliefs:
+    """Trains two networks robustly, one on each half of the rows, and returns what each says of the other half."""
     count = trainer.samples
     index = np.random.default_rng([trainer.settings.seed, 5]).permutation(count)
     first, second = index[: count // 2], index[count // 2 :]
@@ -54,9 +69,7 @@ def collect_evidence(trainer: Trainer, folder: Path, *, rate: float, epochs: int
         stage = _stage(f"held-out predictions, half {number + 1} of 2", HALVES[number], own, epochs, folder)
         found = _predict_other_half(trainer, robust_method(rate, trainer), stage, other)
         held_out.classes[other], held_out.probs[other] = found.classes, found.probs
-    said = RecordingMethod(robust_method(rate, trainer), trainer.data.labels, trainer.classes)
-    trainer.fit(_stage("all rows", WHOLE, np.arange(count), epochs, folder), said)
-    return Evidence(held_out, said.beliefs.mean)
+    return held_out
 
 
 def _stage(name: str, number: int, index: NDArray[np.int64], epochs: int, folder: Path) -> Training:

@@ -55,7 +55,7 @@ def predict_by_judges(
         seed: The seed of the folds and of the trees.
         tell: Called with (classifiers fitted, all of them).
     """
-    folds = _fold_numbers(labels, seed)
+    folds = fold_numbers(labels, seed)
     found, done = [], 0
     for make in JUDGES.values():
         said = Beliefs.blank(len(labels), count)
@@ -69,7 +69,7 @@ def predict_by_judges(
     return found
 
 
-def _fold_numbers(labels: Integers, seed: int) -> Integers:
+def fold_numbers(labels: Integers, seed: int) -> Integers:
     """A fold (N,) for each row, so that each class is spread over all folds as evenly as it can be."""
     shuffled = np.random.default_rng([seed, 7]).permutation(len(labels))
     order = shuffled[np.argsort(labels[shuffled], kind="stable")]

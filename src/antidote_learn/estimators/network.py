@@ -22,8 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from antidote_learn._types import Arrays
-from antidote_learn.auditing.audit_prepare import BATCHES, LARGEST_BATCH, SMALLEST_BATCH
-from antidote_learn.auditing.cross_training import RecordingMethod
+from antidote_learn.auditing.cross_training import RecordingMethod, judging_batch_size
 from antidote_learn.auditing.scores import score
 from antidote_learn.core.beliefs import Beliefs
 from antidote_learn.core.divergences import KL, Divergence, divergence_of
@@ -188,7 +187,7 @@ class AntidoteClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(estimate["rate"]), estimate["warnings"]
 
     def _settings(self, data: Prepared, seed: int) -> TrainingSettings:
-        size = min(max(len(data.labels) // BATCHES, SMALLEST_BATCH), LARGEST_BATCH)
+        size = judging_batch_size(len(data.labels))
         return replace(
             protocols()[PROTOCOL].settings,
             epochs=int(self.max_epochs),

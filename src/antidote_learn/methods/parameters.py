@@ -105,11 +105,16 @@ def check_recipe(name: str, recipe: Any) -> None:
     if not isinstance(recipe, type) or not is_dataclass(recipe):
         raise ValueError(f"method {name!r} must be a dataclass, its fields are the parameters; received {recipe!r}")
     lacking = [part for part in REQUIRED if not hasattr(recipe, part)]
-    if lacking and not makes_objective(recipe) and not hasattr(recipe, "method"):
+    if lacking and not makes_objective(recipe) and not makes_plan(recipe) and not hasattr(recipe, "method"):
         raise ValueError(
-            f"method {name!r} has no {lacking[0]!r}: a method has {', '.join(REQUIRED)}, or instead of them objective "
-            "or method"
+            f"method {name!r} has no {lacking[0]!r}: a method has {', '.join(REQUIRED)}, or instead of them objective, "
+            "method or plan_training"
         )
+
+
+def makes_plan(recipe: Any) -> bool:
+    """Whether a recipe decides before the training what is trained on, and with which method."""
+    return callable(getattr(recipe, "plan_training", None))
 
 
 def makes_objective(recipe: Any) -> bool:

@@ -17,6 +17,7 @@ from antidote_learn._types import FADED, NoisyLabels, Relaxed
 from antidote_learn.core.transition_matrices import check_estimate
 from antidote_learn.data.prepared import Prepared, true_transition
 from antidote_learn.methods.base import Hooks, Method, Scores
+from antidote_learn.methods.parameters import makes_plan
 from antidote_learn.registry import MethodSpec, build_method
 from antidote_learn.training.checkpoint import damage_told, write_bytes, write_json, write_rows, write_tensors
 from antidote_learn.training.engine import Engine
@@ -25,6 +26,7 @@ from antidote_learn.training.evaluate import hits, outputs, score_samples
 from antidote_learn.training.given_transitions import asks_for_estimate
 from antidote_learn.training.interrupts import gently
 from antidote_learn.training.loop import Progress, Trainer, Training
+from antidote_learn.training.plans import TrainingPlan
 from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.results import SNAPSHOTS, write_model
 from antidote_learn.training.schedules import parse_schedule
@@ -63,20 +65,45 @@ def work(engine: Engine, job: Job) -> None:
 def _run(trainer: Trainer, job: Job) -> None:
     for note in job.data.notes:
         trainer.reporter.note(note)
-    found = _estimate_if_unknown(trainer, job)
-    with damage_told(job.folder / NOISE_RATE):
-        wired = _with_estimates(trainer, job.method, found)
-    method = build_method(wired, samples=trainer.samples)
-    progress = trainer.fit(
-        main_training(trainer, job.folder),
-        method,
-        lambda progress, record: _end_epoch(trainer, job, method, progress, record),
-        lambda progress: _write_metrics(job.folder, progress),
-    )
+    plan = _plan(trainer, job)
+    method = build_method(plan.method, samples=trainer.samples)
+    if plan.model is None:
+        progress = trainer.on(plan.data).fit(
+            main_training(trainer, job.folder),
+            method,
+            lambda progress, record: _end_epoch(trainer, job, plan, method, progress, record),
+            lambda progress: _write_metrics(job.folder, progress),
+        )
+        progress.model = plan.combine(progress.model)
+    else:
+        progress = _fitted_progress(trainer, job, plan)
     scores = score_samples(progress.model, job.data, trainer.engine, workers=job.workers)
     if trainer.engine.rank == 0:
-        _write_results(trainer, job, method, progress, scores, found)
+        _write_results(trainer, job, method, progress, scores, plan)
     trainer.engine.barrier()
+
+
+def _plan(trainer: Trainer, job: Job) -> TrainingPlan:
+    """The plan that the method makes, or the method itself, with what it must be told, on the run's labels."""
+    maker = job.method.maker
+    if maker is not None and makes_plan(maker):
+        plan: TrainingPlan = maker(**job.method.parameters).plan_training(trainer, job.folder)
+        return plan
+    found = _estimate_if_unknown(trainer, job)
+    with damage_told(job.folder / NOISE_RATE):
+        return TrainingPlan(job.data, _with_estimates(trainer, job.method, found), found)
+
+
+def _fitted_progress(trainer: Trainer, job: Job, plan: TrainingPlan) -> Progress:
+    """The progress of a run whose model is fitted already: a single epoch."""
+    assert plan.model is not None
+    start = time.perf_counter()
+    record = {"epoch": 1, "lr": 0.0, "loss": plan.decision["held_out_loss"]}
+    progress = Progress(plan.model.to(trainer.engine.device), epoch=1, records=[record])
+    _evaluate(trainer, job, plan.model, progress, record)
+    record["seconds"] = time.perf_counter() - start + plan.decision["seconds"]
+    trainer.reporter.epoch(record)
+    return progress
 
 
 def main_training(trainer: Trainer, folder: Path) -> Training:
@@ -114,22 +141,25 @@ def _with_estimates(trainer: Trainer, method: MethodSpec, found: dict[str, Any] 
     return method.with_rate(found["rate"]) if method.rate == "auto" else method
 
 
-def _end_epoch(trainer: Trainer, job: Job, method: Method, progress: Progress, record: dict[str, Any]) -> None:
+def _end_epoch(
+    trainer: Trainer, job: Job, plan: TrainingPlan, method: Method, progress: Progress, record: dict[str, Any]
+) -> None:
     """Adds figures to the epoch's record, and keeps the losses of all samples where they were asked for."""
-    _evaluate(trainer, job, progress, record)
+    model = plan.combine(progress.model)
+    _evaluate(trainer, job, model, progress, record)
     if str(progress.epoch) not in job.spec.snapshots.split(","):
         return
-    scores = score_samples(progress.model, job.data, trainer.engine, workers=job.workers)
+    scores = score_samples(model, job.data, trainer.engine, workers=job.workers)
     if trainer.engine.rank == 0:
         folder = job.folder / SNAPSHOTS
         folder.mkdir(exist_ok=True)
         write_rows(folder / f"epoch{progress.epoch:04d}.parquet", samples_table(job.data, scores, method))
 
 
-def _evaluate(trainer: Trainer, job: Job, progress: Progress, record: dict[str, Any]) -> None:
+def _evaluate(trainer: Trainer, job: Job, model: nn.Module, progress: Progress, record: dict[str, Any]) -> None:
     """Adds the figures on the test samples to the epoch's record, and keeps the weights of the best epoch."""
-    data, model = job.data, progress.model.eval()
-    logits = outputs(model, data.test_rows, data.preparation, trainer.engine, workers=job.workers)
+    data = job.data
+    logits = outputs(model.eval(), data.test_rows, data.preparation, trainer.engine, workers=job.workers)
     labels = torch.from_numpy(data.test_labels)
     record["top1"] = hits(logits, labels, top=1)
     if trainer.classes > 5:
@@ -144,7 +174,7 @@ def _write_metrics(folder: Path, progress: Progress) -> None:
 
 
 def _write_results(
-    trainer: Trainer, job: Job, method: Method, progress: Progress, scores: Scores, rate: dict[str, Any] | None
+    trainer: Trainer, job: Job, method: Method, progress: Progress, scores: Scores, plan: TrainingPlan
 ) -> None:
     """Writes metrics, model, samples, the transition matrix if there is one, and summary, and `done` last.
 
@@ -158,7 +188,7 @@ def _write_results(
     write_rows(folder / "samples.parquet", samples_table(job.data, scores, method))
     if transition is not None:
         write_transition(folder, transition, job.data.classes)
-    write_json(folder / "summary.json", summary(job, progress, rate, transition))
+    write_json(folder / "summary.json", summary(job, progress, plan, transition))
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
 
 
@@ -202,11 +232,9 @@ def _forgotten(solved: Relaxed | Tensor | None, weights: Tensor) -> Any:
     return (weights <= 0.0 if vanishes else weights < FADED).numpy()
 
 
-def summary(
-    job: Job, progress: Progress, rate: dict[str, Any] | None, transition: RunTransition | None
-) -> dict[str, Any]:
+def summary(job: Job, progress: Progress, plan: TrainingPlan, transition: RunTransition | None) -> dict[str, Any]:
     """The summary of a run, which the command line prints as JSON."""
-    data, last, best = job.data, progress.records[-1], _best(progress)
+    data, last, best, rate = job.data, progress.records[-1], _best(progress), plan.rate
     accuracy = {
         "last": last["top1"],
         "best": best["top1"],
@@ -222,6 +250,7 @@ def summary(
         "noise": _noise_summary(job.spec.noise, data),
         "noise_rate": None if rate is None else {key: value for key, value in rate.items() if key not in ESTIMATE_ONLY},
         **({} if transition is None else {"transition": _transition_summary(transition)}),
+        **({"decision": dict(plan.decision)} if plan.decision else {}),
         "accuracy": accuracy,
         "test": "held out" if data.held_out else "given",
         "samples": len(data.labels),

@@ -100,6 +100,12 @@ class Trainer:
         self.network, self.workers = settings.model if network is None else network, workers
         self.classes, self.samples = len(data.classes), len(data.labels)
 
+    def on(self, data: Prepared) -> Trainer:
+        """The same trainer on other labels of the same samples, or on other rows of them."""
+        if data is self.data:
+            return self
+        return Trainer(self.engine, data, self.settings, self.reporter, network=self.network, workers=self.workers)
+
     def fit(
         self,
         training: Training,

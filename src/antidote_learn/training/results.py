@@ -20,6 +20,7 @@ from antidote_learn.data.recipes import Augmentation
 from antidote_learn.data.tabular import as_inputs
 from antidote_learn.models import Model, build_model, is_built_in
 from antidote_learn.models.ensembles import COMBINATIONS, Ensemble
+from antidote_learn.models.fitted import NETWORK, Pool, build_fitted
 from antidote_learn.training.checkpoint import (
     FORMAT,
     damage_told,
@@ -60,6 +61,7 @@ def write_model(folder: Path, spec: Spec, data: Prepared, model: nn.Module) -> N
             "classes": list(data.classes),
             "sha256": {name: digest(folder / f"{name}.safetensors") for name in names},
             **({"members": len(model.members), "combine": model.combine} if isinstance(model, Ensemble) else {}),
+            **({"pool": model.names} if isinstance(model, Pool) else {}),
         },
     )
 
@@ -167,6 +169,8 @@ def _card(folder: Path) -> dict[str, Any]:
             raise ValueError("'classes' are no names")
         if "members" in card and (type(card["members"]) is not int or not 2 <= card["members"] <= MOST_MEMBERS):
             raise ValueError(f"'members' is {card['members']!r}")
+        if "pool" in card and not (isinstance(card["pool"], list) and 0 < len(card["pool"]) <= MOST_MEMBERS):
+            raise ValueError(f"'pool' is {card['pool']!r}")
         if card.get("combine", COMBINATIONS[0]) not in COMBINATIONS or ("combine" in card) != ("members" in card):
             raise ValueError(f"'combine' is {card.get('combine')!r}")
     return card
@@ -195,8 +199,22 @@ def _network(card: dict[str, Any], model: Model | None) -> nn.Module:
             "run's folder names is not executed: hand the network over as `model`, 'package.module:factory'"
         )
     shape, classes = tuple(card["shape"]), len(card["classes"])
+    if "pool" in card:
+        return _pool(card, model, shape, classes)
     members = [
         build_model(card["model"] if model is None else model, shape=shape, classes=classes, seed=0)
         for _ in range(card.get("members", 1))
     ]
     return Ensemble(members, combine=card["combine"]) if "members" in card else members[0]
+
+
+def _pool(card: dict[str, Any], model: Model | None, shape: tuple[int, ...], classes: int) -> Pool:
+    """Builds an empty pool of fitted models, with a network among them where there was one."""
+    spec = card["model"] if model is None else model
+    members = [
+        build_model(spec, shape=shape, classes=classes, seed=0)
+        if name == NETWORK
+        else build_fitted(str(name), shape=shape, classes=classes)
+        for name in card["pool"]
+    ]
+    return Pool(members, [0.0] * len(members))
