@@ -17,11 +17,11 @@ from antidote_learn.auditing.cross_training import EPOCHS, collect_evidence, jud
 from antidote_learn.auditing.features import is_plain_table, neighbour_features, with_audit_features
 from antidote_learn.auditing.judges import FEWEST_ROWS, MOST_CLASSES
 from antidote_learn.auditing.neighbours import nearest_rows
-from antidote_learn.auditing.pool_fitting import LINEAR, MEMBERS, TREES, FittedPool, fit_on_beliefs, fit_pool
+from antidote_learn.auditing.pool_fitting import LINEAR, SMOOTH, TREES, FittedPool, fit_on_beliefs, fit_pool
 from antidote_learn.auditing.progress_tellers import progress_teller
 from antidote_learn.auditing.scores import LabelScores, score
 from antidote_learn.core.beliefs import Beliefs, blocks
-from antidote_learn.data.encoding import SparseRows
+from antidote_learn.data.encoding import FeatureEncoding, SparseRows
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.models import default_model
 from antidote_learn.models.fitted import Pool, build_fitted
@@ -35,6 +35,7 @@ from antidote_learn.training.relabel import SURE
 
 PLAN = "plan.safetensors"  # the file of what was decided, in the folder of checkpoints
 UNSURE = "antidote-dataset"  # the method for the given labels, where the beliefs are too unsure to train on
+MOST_COLUMNS = 200  # the most columns of numbers that are taken for a table: the smallest usual embeddings have 256
 LEAST_SHARE = 0.02  # the least share of a network in the pool at which it is trained
 
 Floats = NDArray[np.float64]
@@ -159,8 +160,7 @@ def _decide(models: str, trainer: Trainer, folder: Path) -> _Decision:
     data, count = trainer.data, trainer.classes
     judge = _judging_trainer(trainer)
     rate = estimate_rate(judge, folder)
-    is_table = is_plain_table(data.encoding) and count <= MOST_CLASSES and len(data.labels) >= FEWEST_ROWS
-    if is_table and models != "network":
+    if models != "network" and _suits_trees(data):
         return _decide_table(models, trainer, judge, rate, folder)
     evidence = collect_evidence(judge, folder, rate=rate["rate"], epochs=EPOCHS)
     around = nearest_rows(neighbour_features(judge.data), progress_teller(trainer.reporter, "nearest rows"))
@@ -176,6 +176,13 @@ def _decide(models: str, trainer: Trainer, folder: Path) -> _Decision:
     return _decide_beliefs(models, trainer, scores, evidence.held_out, rate)
 
 
+def _suits_trees(data: Prepared) -> bool:
+    """Whether the rows are columns that trees can read, and enough of them; embeddings and pixels have more columns."""
+    few = isinstance(data.encoding, FeatureEncoding) and data.encoding.shape[0] <= MOST_COLUMNS
+    enough = len(data.labels) >= FEWEST_ROWS and len(data.classes) <= MOST_CLASSES
+    return enough and (few or is_plain_table(data.encoding))
+
+
 def _decide_table(models: str, trainer: Trainer, judge: Trainer, rate: dict[str, Any], folder: Path) -> _Decision:
     """Lets classifiers of several kinds judge, and the network's halves among them."""
     data, count = trainer.data, trainer.classes
@@ -187,7 +194,7 @@ def _decide_table(models: str, trainer: Trainer, judge: Trainer, rate: dict[str,
         _network_rows(data),
         data.labels,
         count,
-        names={"all": tuple(MEMBERS), "linear": LINEAR, "trees": TREES}[models],
+        names={"all": LINEAR + TREES, "linear": LINEAR, "trees": TREES}[models],
         network=network,
         seed=trainer.settings.seed,
         tell=progress_teller(trainer.reporter, "models of several kinds"),
@@ -210,7 +217,7 @@ def _decide_beliefs(
         _network_rows(data),
         data.labels,
         beliefs,
-        names=LINEAR,
+        names=SMOOTH,
         network=held_out.dense(np.arange(len(held_out))) if models != "linear" else None,
         transition=scores.transition,
         seed=trainer.settings.seed,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from antidote_learn.auditing.judges import FOLDS, fold_numbers, linear_judge, small_tree_judge
@@ -31,6 +32,11 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
+def smooth_linear_member(columns: int) -> Any:
+    """A linear classifier of embeddings or words: as scikit-learn's own is for rows of unit length."""
+    return LogisticRegression(C=1.0 / columns, max_iter=300)
+
+
 def large_tree_member(seed: int) -> Any:
     """Boosted trees of scikit-learn's own size, for many rows and few wrong labels."""
     return HistGradientBoostingClassifier(random_state=seed)
@@ -41,14 +47,22 @@ def forest_member(seed: int) -> Any:
     return RandomForestClassifier(100, min_samples_leaf=3, random_state=seed, n_jobs=1)
 
 
-Convert = Callable[[Any, int, int], nn.Module]
-MEMBERS: dict[str, tuple[Callable[[int], Any], Convert]] = {
-    "linear model": (linear_judge, linear_module),
-    "small trees": (small_tree_judge, lambda model, inputs, classes: boosting_module(model, classes)),
-    "boosted trees": (large_tree_member, lambda model, inputs, classes: boosting_module(model, classes)),
-    "forest": (forest_member, lambda model, inputs, classes: forest_module(model, classes)),
+Make = Callable[[int, int], Any]  # gives a new classifier from a seed and the number of columns
+Convert = Callable[[Any, int, int], nn.Module]  # gives its module from the numbers of columns and of classes
+MEMBERS: dict[str, tuple[Make, Convert]] = {
+    "linear model": (lambda seed, columns: linear_judge(seed), linear_module),
+    "smooth linear model": (lambda seed, columns: smooth_linear_member(columns), linear_module),
+    "small trees": (
+        lambda seed, columns: small_tree_judge(seed),
+        lambda model, _, count: boosting_module(model, count),
+    ),
+    "boosted trees": (
+        lambda seed, columns: large_tree_member(seed),
+        lambda model, _, count: boosting_module(model, count),
+    ),
+    "forest": (lambda seed, columns: forest_member(seed), lambda model, _, count: forest_module(model, count)),
 }
-LINEAR, TREES = ("linear model",), ("small trees", "boosted trees", "forest")
+LINEAR, SMOOTH, TREES = ("linear model",), ("smooth linear model",), ("small trees", "boosted trees", "forest")
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +217,7 @@ class _Fitting:
         """A classifier of some rows, each of which counts for every class as much as that is believed of it."""
         places, classes = np.nonzero(beliefs[rows] >= LEAST_BELIEF)
         weights = beliefs[rows][places, classes]
-        model = MEMBERS[name][0](self.seed)
+        model = MEMBERS[name][0](self.seed, self.features.shape[1])
         if isinstance(model, RandomForestClassifier) and len(places) > MOST_DRAWN:
             model.set_params(max_samples=MOST_DRAWN)
         given = {} if (weights == 1.0).all() else {"sample_weight": weights}

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from antidote_learn.bench.classifiers import build_classifier, is_classifier
 from antidote_learn.data.noise_grammar import parse_noise
 from antidote_learn.presets.aliases import expand_name, stand_in_note
 from antidote_learn.training.resolve import Request, method_for, resolve_request
@@ -59,8 +60,9 @@ class Cell:
 
     @property
     def request(self) -> Request:
-        """The request for the training run."""
-        return Request(self.data, method=self.concrete_method, noise=self.noise, seed=self.seed, **self.options)
+        """The request for the training run; of a classifier, that of a run on the same data."""
+        method = "ce" if is_classifier(self.method) else self.concrete_method
+        return Request(self.data, method=method, noise=self.noise, seed=self.seed, **self.options)
 
 
 def make_cells(
@@ -98,4 +100,6 @@ def check_layout(cells: Sequence[Cell], folder: Path) -> None:
     """
     missing = [cell for cell in cells if not (folder / cell.name / RECORD).exists()]
     for cell in {(cell.method, cell.noise): cell for cell in missing}.values():
+        if is_classifier(cell.method):
+            build_classifier(cell.method, seed=cell.seed)
         resolve_request(cell.request)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from antidote_learn.bench.classifiers import build_classifier, is_classifier, score_classifier
 from antidote_learn.bench.layout import RECORD, RUN, Cell
 from antidote_learn.training.checkpoint import check_held, read_json, write_sealed
 from antidote_learn.training.engine import RunFailed
@@ -13,7 +14,7 @@ from antidote_learn.training.interrupts import Interrupted
 from antidote_learn.training.prepare import prepare_run
 from antidote_learn.training.resolve import resolve_request
 from antidote_learn.training.runs import train
-from antidote_learn.training.specs import read_spec
+from antidote_learn.training.specs import read_spec, spec_fields
 
 SETTINGS = (
     "protocol", "model", "optimizer", "lr", "schedule", "epochs", "batch_size", "weight_decay", "clip", "augment",
@@ -48,7 +49,7 @@ def run_cell(cell: Cell, folder: Path) -> dict[str, Any] | None:
         return known
     place = folder / cell.name
     try:
-        found = _train_cell(cell, place)
+        found = _fit_cell(cell) if is_classifier(cell.method) else _train_cell(cell, place)
     except Interrupted:
         return None
     except Exception as error:
@@ -73,6 +74,18 @@ def check_cell(cell: Cell) -> None:
 def _lasts(record: Mapping[str, Any]) -> bool:
     """Tells whether another try would end alike: the run ended, or broke down by itself."""
     return "error" not in record or record["error"].startswith(f"{RunFailed.__name__}:")
+
+
+def _fit_cell(cell: Cell) -> dict[str, Any]:
+    """Fits a classifier on the rows that a network would read."""
+    job = prepare_run(resolve_request(cell.request))
+    spec, noise = spec_fields(job.spec), job.data.noise
+    return {
+        **score_classifier(build_classifier(cell.method, seed=cell.seed), job.data),
+        "realised": None if noise is None else noise.rate,
+        "noise_rate": None,
+        "settings": {key: spec[key] for key in SETTINGS},
+    }
 
 
 def _train_cell(cell: Cell, place: Path) -> dict[str, Any]:
