@@ -2,6 +2,7 @@
 
     python benchmarks/grid_records.py collect FOLDER benchmarks/compare-cifar10-corrections.json
     python benchmarks/grid_records.py restore FOLDER benchmarks/compare-cifar10-corrections.json
+    python benchmarks/grid_records.py table benchmarks/compare-cifar10-corrections.json
 
 A cell that has a record is not run again by `antidote compare --out FOLDER`. Each record keeps its digest.
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
+from collections import defaultdict
 from pathlib import Path
 
 from antidote_learn.bench.layout import RECORD
@@ -35,12 +38,42 @@ def restore(folder: Path, file: Path) -> int:
     return len(records)
 
 
+def print_table(file: Path) -> None:
+    """Prints a row for each method, the best mean first: mean ± deviation over the seeds, and their number."""
+    cells: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for record in json.loads(file.read_text()):
+        cells[record["method"], record["noise"]].append(record["last"])
+    noises = list(dict.fromkeys(noise for _, noise in cells))
+    means = {key: statistics.fmean(values) for key, values in cells.items()}
+    methods = {
+        method: statistics.fmean(means[method, noise] for noise in noises if (method, noise) in means)
+        for method, _ in cells
+    }
+    print(f"| method | {' | '.join(noises)} | mean |")
+    print("|---" * (len(noises) + 2) + "|")
+    for method in sorted(methods, key=methods.__getitem__, reverse=True):
+        row = [_figure(cells.get((method, noise), [])) for noise in noises]
+        print(f"| `{method}` | {' | '.join(row)} | {methods[method]:.1f} |")
+
+
+def _figure(values: list[float]) -> str:
+    if not values:
+        return "–"
+    spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.1f}{spread} ({len(values)})"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("collect", "restore"))
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("action", choices=("collect", "restore", "table"))
+    parser.add_argument("folder", type=Path, nargs="?", help="the grid's folder; a table needs none")
     parser.add_argument("file", type=Path)
     options = parser.parse_args()
+    if options.action == "table":
+        print_table(options.file)
+        return
+    if options.folder is None:
+        parser.error("name the grid's folder, too")
     act = collect if options.action == "collect" else restore
     print(f"{act(options.folder, options.file)} records")
 
