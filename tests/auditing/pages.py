@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from antidote_learn.auditing.audit_result import Audit, build_audit
+from antidote_learn.auditing.cuts import Cut
 from antidote_learn.auditing.issue_table import AuditRows
 from antidote_learn.auditing.neighbours import NEAREST
 from antidote_learn.auditing.scores import score
@@ -42,7 +43,7 @@ def made(
     rows = AuditRows(labels, classes, np.arange(count), around, None, {})
     about = {"data": name, "data_hash": f"{name}{count}", "features": "numbers", "out": None, **known}
     contradicted = int((shift > 0).sum())
-    return build_audit(rows, scores, wrong, contradicted, max_flagged=None, fdr=None, about=about, inputs=inputs)
+    return build_audit(rows, scores, wrong, contradicted, Cut(), about=about, inputs=inputs)
 
 
 class Page:

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antidote_learn.auditing.counts import check_cut, estimate_count, flag_rows
+from antidote_learn.auditing.counts import estimate_count
+from antidote_learn.auditing.cuts import Cut, flag_rows
 from antidote_learn.auditing.issue_table import AuditRows, class_summary, issues_table, pair_summary
 from antidote_learn.auditing.scores import LabelScores, score
 from antidote_learn.auditing.transitions import transition_of_anchors
@@ -83,21 +84,26 @@ def test_the_interval_stays_among_the_rows():
 @given(st.integers(0, 10_000), st.floats(0.01, 0.99), st.integers(0, 40))
 def test_the_flagged_set_is_the_largest_that_keeps_the_rate(seed, fdr, most):
     quality = np.random.default_rng(seed).random(30)
-    chosen = flag_rows(quality, odds(quality), max_flagged=None, fdr=fdr)
+    chosen = flag_rows(quality, odds(quality), Cut(fdr=fdr))
     order = np.sort(quality)
     sizes = [size for size in range(1, 31) if order[:size].mean() <= fdr]
     assert chosen.sum() == max(sizes, default=0)
     assert not chosen.any() or quality[chosen].max() <= quality[~chosen].min(initial=1.0)
-    cut = flag_rows(quality, odds(quality), max_flagged=most, fdr=fdr)
+    cut = flag_rows(quality, odds(quality), Cut(max_flagged=most, fdr=fdr))
     assert cut.sum() == min(most, chosen.sum())
     assert not (cut & ~chosen).any()
 
 
 def test_without_wishes_rows_with_a_likelier_label_are_flagged():
     quality = np.array([0.2, 0.8, 0.49, 0.5])
-    np.testing.assert_array_equal(
-        flag_rows(quality, odds(quality), max_flagged=None, fdr=None), [True, False, True, False]
-    )
+    np.testing.assert_array_equal(flag_rows(quality, odds(quality), Cut()), [True, False, True, False])
+
+
+@given(st.integers(0, 10_000), st.integers(0, 30))
+def test_exactly_the_wanted_rows_are_flagged_the_worst(seed, wanted):
+    quality = np.random.default_rng(seed).random(30)
+    chosen = flag_rows(quality, odds(quality), Cut(flag=wanted))
+    np.testing.assert_array_equal(np.flatnonzero(chosen), np.sort(np.argsort(quality)[:wanted]))
 
 
 @pytest.mark.parametrize(
@@ -110,11 +116,15 @@ def test_without_wishes_rows_with_a_likelier_label_are_flagged():
         {"fdr": np.nan},
         {"fdr": "a"},
         {"max_flagged": "a"},
+        {"flag": -1},
+        {"flag": 1.5},
+        {"flag": 5, "max_flagged": 5},
+        {"flag": 5, "fdr": 0.1},
     ],
 )
 def test_a_cut_that_cannot_be_is_refused(cut):
     with pytest.raises(ValueError, match=next(iter(cut))):
-        check_cut(**{"max_flagged": None, "fdr": None, **cut})
+        Cut(**cut)
 
 
 def scored(rows=400, count=4):

@@ -16,6 +16,7 @@ from torch import nn
 from antidote_learn._types import ImageFiles, Inputs
 from antidote_learn.auditing.audit_result import Audit, build_audit, write_audit
 from antidote_learn.auditing.cross_training import Evidence, collect_evidence
+from antidote_learn.auditing.cuts import Cut
 from antidote_learn.auditing.embeddings import Embeddable, all_embeddings
 from antidote_learn.auditing.features import is_plain_table, neighbour_features, same_rows, with_embeddings
 from antidote_learn.auditing.issue_table import AuditRows, names_array
@@ -67,7 +68,7 @@ class AuditJob:
         inputs: The samples as they were given, in the order of the rows.
         network: The network, or its name.
         about: Entries of the summary that are known before the audit.
-        cut: The limits on flagged rows, ``max_flagged`` and ``fdr``.
+        cut: The wish how many rows to flag.
         reporter: The listener to the progress.
     """
 
@@ -80,7 +81,7 @@ class AuditJob:
     inputs: Inputs
     network: str | nn.Module
     about: dict[str, Any]
-    cut: dict[str, Any]
+    cut: Cut
     reporter: Reporter
 
 
@@ -108,7 +109,7 @@ def _audit_rows(engine: Engine, job: AuditJob) -> Audit:
     rows = AuditRows(data.labels, job.names, data.index, around, same_rows(job.given, job.inputs), _extra_columns(job))
     contradicted = int((evidence.held_out.classes[:, 0] != data.labels).sum())
     about = {**job.about, "judges": who}
-    found = build_audit(rows, scores, rate["rate"], contradicted, **job.cut, about=about, inputs=job.inputs)
+    found = build_audit(rows, scores, rate["rate"], contradicted, job.cut, about=about, inputs=job.inputs)
     write_audit(folder, found)
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
     shutil.rmtree(folder / "checkpoint")

@@ -86,7 +86,7 @@ def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
             "notes": list(given.notes),
             "out": None if asked.out is None else str(folder),
         },
-        cut={"max_flagged": asked.max_flagged, "fdr": asked.fdr},
+        cut=asked.cut,
         reporter=reporter,
     )
 
@@ -111,6 +111,7 @@ def _prepare_rows(asked: AuditRequest, arrays: Arrays, recipe: str, *, in_memory
     )
     if len(given.labels) < FEWEST_ROWS:
         raise ValueError(f"an audit needs at least {FEWEST_ROWS} rows to learn from; received {len(given.labels)}")
+    asked.cut.check_rows(len(given.labels))
     return given
 
 

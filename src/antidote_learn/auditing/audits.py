@@ -33,6 +33,7 @@ def audit(
     subset: int | None = None,
     model: str | nn.Module | None = None,
     epochs: int = EPOCHS,
+    flag: int | None = None,
     max_flagged: int | None = None,
     fdr: float | None = None,
     seed: int = 0,
@@ -65,6 +66,7 @@ def audit(
         subset: Audit so many rows, the first ones of a seeded permutation.
         model: The network: a name, "package.module:factory", or a module; by the kind of the inputs if not given.
         epochs: The epochs of each of the three robust trainings.
+        flag: Flag exactly so many rows, the worst; without ``max_flagged`` and ``fdr``.
         max_flagged: Flag at most so many rows.
         fdr: Flag as many rows as possible while no larger share of them is expected to be right.
         seed: The seed of weights, halves and order.
@@ -107,6 +109,6 @@ def _execute_audit(asked: AuditRequest, folder: Path) -> Audit:
 
 def _flag_again(job: AuditJob) -> Audit:
     """Reads a finished audit, and flags its rows by the present limits."""
-    done = cut_again(read_audit(job.folder, job.inputs), **job.cut)
+    done = cut_again(read_audit(job.folder, job.inputs), job.cut)
     write_issues(job.folder, done)
     return done

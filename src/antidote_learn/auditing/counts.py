@@ -1,4 +1,4 @@
-"""Counts of wrong labels: one number with an interval, and the rows to flag."""
+"""Counts of wrong labels: one number with an interval."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from antidote_learn._checks import check_whole, real_number
 from antidote_learn.core.anchors import anchor_errors
 
 if TYPE_CHECKING:
@@ -130,32 +129,3 @@ def _look(wrong: Floats, most: int, *, is_hidden: bool) -> str:
     if is_hidden:
         return f"Look at {first}: labels alone do not tell how many of them are wrong"
     return f"Look at {first}: about {round(float(wrong[:most].sum()))} of them are expected to be wrong"
-
-
-def flag_rows(quality: Floats, log_odds: Floats, *, max_flagged: int | None, fdr: float | None) -> NDArray[np.bool_]:
-    """Returns a mask (N,) of the worst rows, which people should look at.
-
-    Args:
-        quality: (N,) R_i(y_i).
-        log_odds: (N,) the ranking.
-        max_flagged: The most rows to flag.
-        fdr: The largest share of flagged rows that may be expected to be right; None flags the rows with R_i(y_i) < .5.
-    """
-    order = np.argsort(log_odds, kind="stable")
-    if fdr is None:
-        wanted = int((quality < 0.5).sum())
-    else:
-        mistaken = np.cumsum(quality[order]) / np.arange(1, len(order) + 1)
-        wanted = int((mistaken <= float(fdr)).sum())  # the share only rises
-    chosen = np.zeros(len(order), dtype=bool)
-    chosen[order[: wanted if max_flagged is None else min(wanted, max_flagged)]] = True
-    return chosen
-
-
-def check_cut(max_flagged: int | None, fdr: float | None) -> None:
-    """Raises a ValueError for limits that no set of rows can meet."""
-    if max_flagged is not None:
-        check_whole("max_flagged", max_flagged, 0)
-    share = None if fdr is None else real_number(fdr)
-    if fdr is not None and (share is None or not 0.0 < share < 1.0):
-        raise ValueError(f"fdr must lie between 0 and 1, the share of flagged rows that may be right; got {fdr!r}")
