@@ -304,8 +304,8 @@ FUNCTIONS = {
     ),
     "audit": Entry(
         "(X, y=None, *, label=None, text=(), image=None, encoder='auto', noise='none', noise_seed=None, "
-        "subset=None, model=None, epochs=10, flag=None, max_flagged=None, fdr=None, seed=0, out=None, "
-        "resume=False, data_root=None, download=False, strict=False, reporter=None)",
+        "subset=None, model=None, epochs=10, judges=(), flag=None, max_flagged=None, fdr=None, seed=0, "
+        "out=None, resume=False, data_root=None, download=False, strict=False, reporter=None)",
         {
             "X": "audit what one has: arrays, a table, a file, a folder, or a known data set",
             "y": "arrays with their labels beside them",
@@ -318,6 +318,7 @@ FUNCTIONS = {
             "subset": "a first result within minutes",
             "model": "a network that suits the data better",
             "epochs": "images and other data that ten epochs do not teach a network",
+            "judges": "the classifier that one trusts on data of this kind",
             "flag": _EXACTLY,
             "max_flagged": _MOST,
             "fdr": _FDR,

@@ -16,6 +16,7 @@ from antidote_learn.auditing.audit_request import AuditRequest
 from antidote_learn.auditing.contents import hash_if_stored
 from antidote_learn.auditing.embeddings import Embeddable, Pictures, Texts
 from antidote_learn.auditing.features import features_text, text_columns, width_of, with_audit_features
+from antidote_learn.auditing.own_judges import describe_judges
 from antidote_learn.data.encoders import IMAGES, Encoder, missing_encoder, select_encoder
 from antidote_learn.data.labels import as_numpy
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take_inputs
@@ -65,6 +66,7 @@ def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
         noise_seed=asked.own_noise_seed,
         encoder="none" if encoder is None else encoder.name,
         settings=settings,
+        judges=describe_judges(asked.judges),
     )
     return AuditJob(
         folder=folder,
@@ -74,6 +76,7 @@ def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
         embeddable=embeddable,
         names=tuple(map(int, data.classes)) if _has_integers(asked.y) else data.classes,
         inputs=take_inputs(arrays.inputs, places),
+        judges=asked.judges,
         network=network,
         about={
             "data": spec.data,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from antidote_learn.auditing.cuts import Cut
+from antidote_learn.auditing.own_judges import check_judges
 from antidote_learn.data.encoders import check_encoder
 from antidote_learn.data.load import check_out, data_kind
 from antidote_learn.data.noise_grammar import parse_noise
@@ -35,6 +36,7 @@ class AuditRequest:
     subset: int | None
     model: str | nn.Module | None
     epochs: int
+    judges: Sequence[Any] = ()
     flag: int | None
     max_flagged: int | None
     fdr: float | None
@@ -70,6 +72,7 @@ def check_audit(asked: AuditRequest) -> None:
         FileNotFoundError: Missing data.
     """
     Cut(asked.flag, asked.max_flagged, asked.fdr)
+    check_judges(asked.judges)
     parse_noise(asked.noise)
     check_encoder(asked.encoder)
     check_seeds(asked.seed, asked.own_noise_seed)

@@ -33,6 +33,7 @@ def audit(
     subset: int | None = None,
     model: str | nn.Module | None = None,
     epochs: int = EPOCHS,
+    judges: Sequence[Any] = (),
     flag: int | None = None,
     max_flagged: int | None = None,
     fdr: float | None = None,
@@ -66,6 +67,8 @@ def audit(
         subset: Audit so many rows, the first ones of a seeded permutation.
         model: The network: a name, "package.module:factory", or a module; by the kind of the inputs if not given.
         epochs: The epochs of each of the three robust trainings.
+        judges: Further judges: scikit-learn classifiers that give probabilities. Each predicts rows that it was not
+            fitted on, from the numbers that the networks read; images are made 16 x 16 pixels at most.
         flag: Flag exactly so many rows, the worst; without ``max_flagged`` and ``fdr``.
         max_flagged: Flag at most so many rows.
         fdr: Flag as many rows as possible while no larger share of them is expected to be right.
