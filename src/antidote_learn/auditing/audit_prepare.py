@@ -28,7 +28,7 @@ from antidote_learn.training.settings import settings_for
 BATCHES = 7  # batches in an epoch, within the limits of the batch size, so that few rows give enough steps
 SMALLEST_BATCH, LARGEST_BATCH = 16, 128  # limits of the batch size; 128 is the usual batch size of a run
 FEWEST_ROWS = 20  # the fewest rows that are audited, so that each half has ten
-MOST_CHARACTERS = 500_000  # the most characters that are embedded by default: about a minute on two cores
+MOST_CHARACTERS = 3_000_000  # the most characters that are embedded by default: about six minutes on two cores
 
 
 def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
@@ -154,9 +154,9 @@ def _advice(choice: str, embeddable: Embeddable | None, arrays: Arrays, given: P
     """Returns advice on an encoder that "auto" left out: it is not installed, or there is much text."""
     if choice != "auto":
         return ""
-    if isinstance(embeddable, Texts) and embeddable.characters > MOST_CHARACTERS:
+    if isinstance(embeddable, Texts) and (characters := int(embeddable.work().sum())) > MOST_CHARACTERS:
         return (
-            f"{embeddable.characters} characters of text would take long to embed (up to {MOST_CHARACTERS} are): they "
+            f"{characters} characters of text would take long to embed (up to {MOST_CHARACTERS} are): they "
             f"are judged as TF-IDF; `encoder={embeddable.encoder.name}` embeds them, often better"
         )
     lacking = missing_encoder(arrays.inputs)

@@ -61,7 +61,7 @@ def audit(
         encoder: The network that embeds images or text before they are judged: "efficientnet-lite0" (extra ``vision``),
             "all-minilm-l6-v2" (extra ``text``), "none" (networks read pixels, and TF-IDF in 100 directions), or "auto":
             the one that suits the data where it is installed. Then images below 16 pixels, and those for which a
-            ``model`` is given, are read as they are, and more than 500 000 characters of text as TF-IDF.
+            ``model`` is given, are read as they are, and more than 3 000 000 characters of text as TF-IDF.
         noise: Noise to add first, to see how well errors are found: "symmetric:0.2".
         noise_seed: The seed of that noise; ``seed`` by default.
         subset: Audit so many rows, the first ones of a seeded permutation.
