@@ -13,17 +13,24 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
 
-from antidote_learn import audit
+from antidote_learn import audit, inject
 from antidote_learn.auditing.audit_prepare import prepare_audit
 from antidote_learn.auditing.audit_request import AuditRequest
 from antidote_learn.auditing.embeddings import KEPT, ROOM, Pictures, Texts, all_embeddings
+from antidote_learn.auditing.judges import doubt_encoder
 from antidote_learn.data.encoders import TEXT as SENTENCES
 from antidote_learn.data.pictures import embed_images
 from antidote_learn.data.rows import DenseRows
 from antidote_learn.data.sentences import embed_texts
 from antidote_learn.training.checkpoint import read_tensors, write_tensors
 from antidote_learn.training.progress import Silent
+from tests.auditing.test_scores import kept as kept_beliefs
 from tests.commands import Command, antidote, without
 
 VISION, TEXT = "efficientnet-lite0", "all-minilm-l6-v2"
@@ -148,6 +155,44 @@ def test_a_table_without_text_is_refused_by_the_encoder_of_text():
     assert audit(table, ["x", "y"] * 15, epochs=1).summary["encoder"] is None
     with pytest.raises(ValueError, match="no column was found to be text"):
         audit(table, ["x", "y"] * 15, encoder=TEXT)
+
+
+def made_up_texts(count: int, seed: int = 0) -> tuple[list[str], np.ndarray]:
+    """Texts in a language of nobody's: a subject has 40 words, of which each text has two among six others."""
+    rng = np.random.default_rng(seed)
+    words = ["".join(letters) for letters in rng.choice(list("bdfgklmnprstvzaeiou"), (400, 7))]
+    subjects = rng.integers(0, 4, count)
+    own, common = rng.integers(0, 40, (count, 2)), rng.integers(160, 400, (count, 6))
+    places = np.concatenate([own + 40 * subjects[:, None], common], axis=1)
+    return [" ".join(words[i] for i in rng.permutation(row)) for row in places], subjects
+
+
+def test_an_encoder_that_does_not_know_the_language_is_noticed_and_words_judge():
+    texts, subjects = made_up_texts(700)
+    given = inject(subjects, "symmetric:0.2", seed=0).labels
+    listener, wrong = Listener(), given != subjects
+    found = audit(pd.DataFrame({"text": texts}), given, text=["text"], epochs=5, reporter=listener)
+    assert found.summary["judges"] == ["networks", "nearest rows", "linear model of words"]
+    (note,) = [text for text in listener.told if TEXT in text and "language" in text]
+    said = re.fullmatch(
+        f"from the embeddings by {TEXT} (..)% of the labels are predicted, from words alone (..)%: the encoder may not "
+        "know the language or the subject. The linear model of words judges, too", note
+    )  # fmt: skip
+    probs = cross_val_predict(make_pipeline(TfidfVectorizer(), LogisticRegression()), texts, given)
+    assert int(said[2]) == pytest.approx(100 * (probs == given).mean(), abs=5)
+    assert int(said[1]) < int(said[2]) - 10
+    assert found.summary["advice"] == note
+    ranked = found.table.sort_values("index")["label_quality"]
+    alone = audit(embed_texts(texts), given, epochs=5).table.sort_values("index")["label_quality"]
+    assert average_precision_score(wrong, -ranked) > average_precision_score(wrong, -alone) + 0.2
+
+
+def test_an_encoder_that_knows_more_than_words_is_not_doubted():
+    labels, right = np.arange(10) % 2, np.eye(2)[np.arange(10) % 2]
+    sure, half = (kept_beliefs(probs, labels) for probs in (right, np.where(np.arange(10)[:, None] < 5, right, 0.5)))
+    assert doubt_encoder("x", labels, sure, half) == ""
+    assert doubt_encoder("x", labels, sure, sure) == ""
+    assert "by x 70% of the labels are predicted, from words alone 100%" in doubt_encoder("x", labels, half, sure)
 
 
 # --- kept embeddings -------------------------------------------------------------------------------------------------

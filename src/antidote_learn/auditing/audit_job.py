@@ -20,7 +20,7 @@ from antidote_learn.auditing.cuts import Cut
 from antidote_learn.auditing.embeddings import Embeddable, all_embeddings
 from antidote_learn.auditing.features import neighbour_features, same_rows, with_embeddings
 from antidote_learn.auditing.issue_table import AuditRows, names_array
-from antidote_learn.auditing.judges import has_weights, judges_of, own_judge, predict_by_judges
+from antidote_learn.auditing.judges import WORDS, doubt_encoder, has_weights, judges_of, own_judge, predict_by_judges
 from antidote_learn.auditing.neighbours import nearest_rows
 from antidote_learn.auditing.scores import LabelScores, score
 from antidote_learn.auditing.weighted_judges import score_judges
@@ -113,7 +113,7 @@ def _audit_rows(engine: Engine, job: AuditJob) -> Audit:
     scores = _score_rows(job, data, evidence, ordinary, around)
     rows = AuditRows(data.labels, job.names, data.index, around, same_rows(job.given, job.inputs), _extra_columns(job))
     contradicted = int((evidence.held_out.classes[:, 0] != data.labels).sum())
-    about = {**job.about, "judges": ["networks", "nearest rows", *who]}
+    about = {**job.about, "judges": ["networks", "nearest rows", *who], **_doubt(job, evidence, who, ordinary)}
     found = build_audit(rows, scores, rate["rate"], contradicted, job.cut, about=about, inputs=job.inputs)
     write_audit(folder, found)
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
@@ -130,6 +130,17 @@ def _ask_judges(job: AuditJob, data: Prepared, features: NDArray[np.float32]) ->
     return [judge.name for judge in judges], predict_by_judges(
         judges, data.labels, len(data.classes), seed=seed, tell=tell
     )
+
+
+def _doubt(job: AuditJob, evidence: Evidence, who: list[str], ordinary: list[Beliefs]) -> dict[str, str]:
+    """Returns advice, after a note of it, where the encoder of texts tells less about the labels than their words."""
+    if job.embeddable is None or WORDS not in who:
+        return {}
+    words = ordinary[who.index(WORDS)]
+    advice = doubt_encoder(job.spec.encoder, job.given.labels, evidence.held_out, words)
+    if advice:
+        job.reporter.note(advice)
+    return {"advice": advice}
 
 
 def _score_rows(

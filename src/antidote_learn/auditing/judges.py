@@ -13,14 +13,14 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state
 
-from antidote_learn.auditing.features import is_plain_table
+from antidote_learn.auditing.features import is_plain_table, plain_features, text_columns
 from antidote_learn.auditing.own_judges import judge_name
 from antidote_learn.core.beliefs import Beliefs
 from antidote_learn.data.prepared import Prepared
 
 FOLDS = 5  # parts of the rows, each of which is predicted by a classifier of the others
-FEWEST_ROWS = 500  # the fewest rows with judges of tables: of fewer rows their weights are chance
-MOST_CLASSES = 30  # the most classes with judges of tables: trees are built for each class anew
+FEWEST_ROWS = 500  # the fewest rows with judges of tables and words: of fewer rows their weights are chance
+MOST_CLASSES = 30  # the most classes with judges of tables and words: trees are built for each class anew
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -57,17 +57,25 @@ def small_tree_judge(seed: int) -> Any:
     return HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=7, learning_rate=0.07, random_state=seed)
 
 
+def words_judge(seed: int) -> Any:
+    """A linear classifier of words, which disagrees with an encoder where meaning and words differ."""
+    return LogisticRegression(max_iter=300)
+
+
 JUDGES: dict[str, Callable[[int], Any]] = {
     "linear model": linear_judge,
     "boosted trees": tree_judge,
     "small trees": small_tree_judge,
 }
 """The judges of tables, by their names in the report."""
+WORDS = "linear model of words"
+"""The judge of tables with text, by its name in the report."""
 
 
 def has_weights(data: Prepared) -> bool:
-    """Tells whether judges count by weights: of tables, with rows and classes enough."""
-    return is_plain_table(data.encoding) and len(data.classes) <= MOST_CLASSES and len(data.labels) >= FEWEST_ROWS
+    """Tells whether judges count by weights: of tables and texts with many rows and few classes."""
+    is_table = is_plain_table(data.encoding) or bool(text_columns(data.encoding))
+    return is_table and len(data.classes) <= MOST_CLASSES and len(data.labels) >= FEWEST_ROWS
 
 
 def judges_of(data: Prepared, features: Any) -> list[Judge]:
@@ -77,7 +85,29 @@ def judges_of(data: Prepared, features: Any) -> list[Judge]:
         data: The data as they were given.
         features: (N, D) what networks and neighbours read.
     """
-    return [Judge(name, make, features) for name, make in JUDGES.items()] if has_weights(data) else []
+    if not has_weights(data):
+        return []
+    if text_columns(data.encoding):
+        return [Judge(WORDS, words_judge, plain_features(data))]
+    return [Judge(name, make, features) for name, make in JUDGES.items()]
+
+
+def doubt_encoder(encoder: str, labels: Integers, embedded: Beliefs, words: Beliefs) -> str:
+    """A note where an encoder tells less about the labels than words alone; empty where it tells more.
+
+    Args:
+        encoder: The name of the encoder.
+        labels: (N,) given labels.
+        embedded: Held-out predictions from embeddings.
+        words: Those from words.
+    """
+    shares = [float((said.classes[:, 0] == labels).mean()) for said in (embedded, words)]
+    if shares[0] >= shares[1]:
+        return ""
+    return (
+        f"from the embeddings by {encoder} {shares[0]:.0%} of the labels are predicted, from words alone "
+        f"{shares[1]:.0%}: the encoder may not know the language or the subject. The {WORDS} judges, too"
+    )
 
 
 def own_judge(judge: Any, features: Any) -> Judge:
