@@ -42,7 +42,7 @@ def made(
     scores = score(labels, len(classes), said=[beliefs])
     rows = AuditRows(labels, classes, np.arange(count), around, None, {})
     about = {"data": name, "data_hash": f"{name}{count}", "features": "numbers", "out": None, **known}
-    contradicted = int((shift > 0).sum())
+    contradicted = np.bincount(labels[shift > 0], minlength=len(classes))
     return build_audit(rows, scores, wrong, contradicted, Cut(), about=about, inputs=inputs)
 
 

@@ -116,6 +116,7 @@ def test_the_report_is_for_people(table, tmp_path):
     assert "3 rows are flagged" in done.out
     assert done.out.count("  row ") == 3
     assert "labelled as" in done.out
+    assert "wrong most often" not in done.out  # all classes are alike
     assert "issues.csv" in done.err
     assert "review.html" in done.err
 

@@ -1,5 +1,8 @@
 """The judges of tables: against cross-validation by scikit-learn, a general minimiser, and noise that is known."""
 
+import json
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -144,6 +147,13 @@ def test_the_report_says_who_judged_and_how_far_to_look(tmp_path):
     assert done.code == 0
     assert "Who judged: networks, nearest rows, linear model, boosted trees, small trees." in done.out
     assert "of them are expected to be wrong." in done.out
+    (worst,) = re.findall("The classes whose labels are wrong most often:\n(  .*\n)+?\n", done.out)
+    found = re.fullmatch(r"  1: (\d+) of (\d+) rows look wrong \((\d+) %\), between (\d+) and (\d+)\n", worst)
+    errors, given, percent, low, high = map(int, found.groups())
+    summary = json.loads((tmp_path / "audit" / "summary.json").read_text())["classes"][1]
+    assert [errors, given, [low, high]] == [summary[name] for name in ("estimated_errors", "given", "interval")]
+    assert percent == round(100 * errors / given)
+    assert low < errors < high
     page = (tmp_path / "audit" / "review.html").read_text()
     assert '"judges":["networks"' in page
 

@@ -15,6 +15,7 @@ from torch import nn
 
 from antidote_learn._types import ImageFiles, Inputs
 from antidote_learn.auditing.audit_result import Audit, build_audit, write_audit
+from antidote_learn.auditing.counts import fewest_contradicted
 from antidote_learn.auditing.cross_training import Evidence, collect_evidence
 from antidote_learn.auditing.cuts import Cut
 from antidote_learn.auditing.embeddings import Embeddable, all_embeddings
@@ -112,7 +113,8 @@ def _audit_rows(engine: Engine, job: AuditJob) -> Audit:
     around = nearest_rows(features, _progress_teller(reporter, "nearest rows"))
     scores = _score_rows(job, data, evidence, ordinary, around)
     rows = AuditRows(data.labels, job.names, data.index, around, same_rows(job.given, job.inputs), _extra_columns(job))
-    contradicted = int((evidence.held_out.classes[:, 0] != data.labels).sum())
+    words = [said for name, said in zip(who, ordinary, strict=True) if name == WORDS]
+    contradicted = fewest_contradicted([evidence.held_out, *words], data.labels)
     about = {**job.about, "judges": ["networks", "nearest rows", *who], **_doubt(job, evidence, who, ordinary)}
     found = build_audit(rows, scores, rate["rate"], contradicted, job.cut, about=about, inputs=job.inputs)
     write_audit(folder, found)

@@ -93,7 +93,8 @@ class Audit:
     @property
     def by_class(self) -> pd.DataFrame:
         """A table of the classes: rows given each, how many of them are believed wrong, rows that should have it."""
-        return pd.DataFrame(self.summary["classes"])
+        columns = ["label", "given", "estimated_errors", "error_rate", "interval", "missing"]
+        return pd.DataFrame(self.summary["classes"], columns=columns)
 
     @property
     def by_pair(self) -> pd.DataFrame:
@@ -111,7 +112,7 @@ def build_audit(
     rows: AuditRows,
     scores: LabelScores,
     rate: float,
-    contradicted: int,
+    contradicted: NDArray[np.int64],
     cut: Cut,
     *,
     about: dict[str, Any],
@@ -130,9 +131,9 @@ def build_audit(
         "look": count.look,
         "flagged": int(flags.sum()),
         "anchor_rate": rate,
-        "contradicted": contradicted,
+        "contradicted": int(contradicted.sum()),
         **about,
-        "classes": class_summary(rows, scores).to_dict("records"),
+        "classes": class_summary(rows, scores, count).to_dict("records"),
         "pairs": pair_summary(rows, scores).head(PAIRS).to_dict("records"),
     }
     posterior = Posterior(scores.posterior, rows.index, rows.labels, rows.classes)
