@@ -87,6 +87,7 @@ _CLASS_WEIGHT = "class weights that work together with the rest"
 _IGNORE = "padding and unlabelled elements stay out of the objective"
 _SMOOTHING = "label smoothing that works together with the rest"
 _HYPER = "the hyper-parameters and variants under which the loss was published"
+_EXACTLY = "as many to look at as there is time for"
 _MOST = "no more to look at than there is time for"
 _FDR = "few right labels among those that are flagged"
 _SKLEARN_X = "call it as scikit-learn does"
@@ -303,8 +304,8 @@ FUNCTIONS = {
     ),
     "audit": Entry(
         "(X, y=None, *, label=None, text=(), image=None, encoder='auto', noise='none', noise_seed=None, "
-        "subset=None, model=None, epochs=10, max_flagged=None, fdr=None, seed=0, out=None, resume=False, "
-        "data_root=None, download=False, strict=False, reporter=None)",
+        "subset=None, model=None, epochs=10, judges=(), flag=None, max_flagged=None, fdr=None, seed=0, "
+        "out=None, resume=False, data_root=None, download=False, strict=False, reporter=None)",
         {
             "X": "audit what one has: arrays, a table, a file, a folder, or a known data set",
             "y": "arrays with their labels beside them",
@@ -317,6 +318,8 @@ FUNCTIONS = {
             "subset": "a first result within minutes",
             "model": "a network that suits the data better",
             "epochs": "images and other data that ten epochs do not teach a network",
+            "judges": "the classifier that one trusts on data of this kind",
+            "flag": _EXACTLY,
             "max_flagged": _MOST,
             "fdr": _FDR,
             "seed": "the same audit again, and another one",
@@ -342,11 +345,12 @@ FUNCTIONS = {
     "Audit.write_review": Entry("(self, path)", {"path": "look at the suspects of an audit made in Python"}),
     "Audit.export": Entry("(self, path)", {"path": "go on in a spreadsheet, a database or another tool"}),
     "find_label_issues": Entry(
-        "(labels, pred_probs=None, features=None, *, max_flagged=None, fdr=None)",
+        "(labels, pred_probs=None, features=None, *, flag=None, max_flagged=None, fdr=None)",
         {
             "labels": "the labels that are in doubt, of any type",
             "pred_probs": "held-out probabilities of any model, as other tools take them",
             "features": "embeddings of any encoder",
+            "flag": _EXACTLY,
             "max_flagged": _MOST,
             "fdr": _FDR,
         },
@@ -363,8 +367,8 @@ FUNCTIONS = {
         {"index": "loaders that shuffle", "said": "the logits of any network, or the weights of a loss"},
     ),
     "Tracker.table": Entry(
-        "(self, features=None, *, max_flagged=None, fdr=None)",
-        {"features": "embeddings of any encoder", "max_flagged": _MOST, "fdr": _FDR},
+        "(self, features=None, *, flag=None, max_flagged=None, fdr=None)",
+        {"features": "embeddings of any encoder", "flag": _EXACTLY, "max_flagged": _MOST, "fdr": _FDR},
     ),
     "Tracker.state_dict": Entry("(self)", {}),
     "Tracker.load_state_dict": Entry("(self, state)", {"state": "go on after a kill"}),

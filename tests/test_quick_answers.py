@@ -59,6 +59,7 @@ ALL = (
         "audit, encoder": (["audit", "digits", "--encoder", "x"], "encoder must be one of auto, none"),
         "audit, model": (["audit", "digits", "--model", "resnet"], "unknown model 'resnet'"),
         "audit, share": (["audit", "digits", "--fdr", "2"], "fdr must lie between 0 and 1"),
+        "audit, cut": (["audit", "digits", "--flag", "9", "--fdr", "0.1"], "leave out --max-flagged and --fdr"),
         "audit, epochs": (["audit", "digits", "--epochs", "0"], "epochs must be a whole number >= 1"),
     }
 )

@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from antidote_learn.auditing.audit_result import Audit, build_audit
+from antidote_learn.auditing.cuts import Cut
 from antidote_learn.auditing.issue_table import AuditRows
 from antidote_learn.auditing.neighbours import NEAREST
 from antidote_learn.auditing.scores import score
@@ -41,8 +42,8 @@ def made(
     scores = score(labels, len(classes), said=[beliefs])
     rows = AuditRows(labels, classes, np.arange(count), around, None, {})
     about = {"data": name, "data_hash": f"{name}{count}", "features": "numbers", "out": None, **known}
-    contradicted = int((shift > 0).sum())
-    return build_audit(rows, scores, wrong, contradicted, max_flagged=None, fdr=None, about=about, inputs=inputs)
+    contradicted = np.bincount(labels[shift > 0], minlength=len(classes))
+    return build_audit(rows, scores, wrong, contradicted, Cut(), about=about, inputs=inputs)
 
 
 class Page:

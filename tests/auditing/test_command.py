@@ -81,6 +81,11 @@ def test_a_finished_audit_is_flagged_anew(whole, tmp_path):
     flags = pd.read_csv(folder / "issues.csv")["is_label_issue"]
     assert flags[:5].all()
     assert flags.sum() == 5
+    done = antidote(*ARGS, "--out", folder, "--resume", "--json", "--flag", len(flags) - 2)
+    assert json.loads(done.out)["flagged"] == len(flags) - 2
+    assert pd.read_csv(folder / "issues.csv")["is_label_issue"].tolist() == [True] * (len(flags) - 2) + [False] * 2
+    complaint = antidote(*ARGS, "--out", folder, "--resume", "--flag", len(flags) + 1).complaint
+    assert f"--flag must be at most {len(flags)}" in complaint
     assert antidote(*ARGS, "--out", folder, "--resume").code == 0
     assert files(folder) == before
 
@@ -111,6 +116,7 @@ def test_the_report_is_for_people(table, tmp_path):
     assert "3 rows are flagged" in done.out
     assert done.out.count("  row ") == 3
     assert "labelled as" in done.out
+    assert "wrong most often" not in done.out  # all classes are alike
     assert "issues.csv" in done.err
     assert "review.html" in done.err
 

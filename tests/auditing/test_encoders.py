@@ -1,23 +1,36 @@
 """Audits on embeddings: by default, by name, without, resumed, and where no encoder is installed."""
 
+import inspect
 import json
 import os
+import re
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
 
-from antidote_learn import audit
+from antidote_learn import audit, inject
+from antidote_learn.auditing.audit_prepare import prepare_audit
+from antidote_learn.auditing.audit_request import AuditRequest
 from antidote_learn.auditing.embeddings import KEPT, ROOM, Pictures, Texts, all_embeddings
+from antidote_learn.auditing.judges import doubt_encoder
+from antidote_learn.data.encoders import TEXT as SENTENCES
 from antidote_learn.data.pictures import embed_images
 from antidote_learn.data.rows import DenseRows
 from antidote_learn.data.sentences import embed_texts
 from antidote_learn.training.checkpoint import read_tensors, write_tensors
 from antidote_learn.training.progress import Silent
+from tests.auditing.test_scores import kept as kept_beliefs
 from tests.commands import Command, antidote, without
 
 VISION, TEXT = "efficientnet-lite0", "all-minilm-l6-v2"
@@ -144,6 +157,44 @@ def test_a_table_without_text_is_refused_by_the_encoder_of_text():
         audit(table, ["x", "y"] * 15, encoder=TEXT)
 
 
+def made_up_texts(count: int, seed: int = 0) -> tuple[list[str], np.ndarray]:
+    """Texts in a language of nobody's: a subject has 40 words, of which each text has two among six others."""
+    rng = np.random.default_rng(seed)
+    words = ["".join(letters) for letters in rng.choice(list("bdfgklmnprstvzaeiou"), (400, 7))]
+    subjects = rng.integers(0, 4, count)
+    own, common = rng.integers(0, 40, (count, 2)), rng.integers(160, 400, (count, 6))
+    places = np.concatenate([own + 40 * subjects[:, None], common], axis=1)
+    return [" ".join(words[i] for i in rng.permutation(row)) for row in places], subjects
+
+
+def test_an_encoder_that_does_not_know_the_language_is_noticed_and_words_judge():
+    texts, subjects = made_up_texts(700)
+    given = inject(subjects, "symmetric:0.2", seed=0).labels
+    listener, wrong = Listener(), given != subjects
+    found = audit(pd.DataFrame({"text": texts}), given, text=["text"], epochs=5, reporter=listener)
+    assert found.summary["judges"] == ["networks", "nearest rows", "linear model of words"]
+    (note,) = [text for text in listener.told if TEXT in text and "language" in text]
+    said = re.fullmatch(
+        f"from the embeddings by {TEXT} (..)% of the labels are predicted, from words alone (..)%: the encoder may not "
+        "know the language or the subject. The linear model of words judges, too", note
+    )  # fmt: skip
+    probs = cross_val_predict(make_pipeline(TfidfVectorizer(), LogisticRegression()), texts, given)
+    assert int(said[2]) == pytest.approx(100 * (probs == given).mean(), abs=5)
+    assert int(said[1]) < int(said[2]) - 10
+    assert found.summary["advice"] == note
+    ranked = found.table.sort_values("index")["label_quality"]
+    alone = audit(embed_texts(texts), given, epochs=5).table.sort_values("index")["label_quality"]
+    assert average_precision_score(wrong, -ranked) > average_precision_score(wrong, -alone) + 0.2
+
+
+def test_an_encoder_that_knows_more_than_words_is_not_doubted():
+    labels, right = np.arange(10) % 2, np.eye(2)[np.arange(10) % 2]
+    sure, half = (kept_beliefs(probs, labels) for probs in (right, np.where(np.arange(10)[:, None] < 5, right, 0.5)))
+    assert doubt_encoder("x", labels, sure, half) == ""
+    assert doubt_encoder("x", labels, sure, sure) == ""
+    assert "by x 70% of the labels are predicted, from words alone 100%" in doubt_encoder("x", labels, half, sure)
+
+
 # --- kept embeddings -------------------------------------------------------------------------------------------------
 
 
@@ -247,24 +298,76 @@ def test_columns_of_text_stand_side_by_side_in_files_of_many_texts(tmp_path):
     files[0].write_bytes(files[0].read_bytes()[:-7])  # damaged: made again
     again, told = kept(Texts([column[::-1] for column in columns]), tmp_path)  # in whatever order
     np.testing.assert_allclose(again, found[::-1], atol=1e-5)
-    assert told == [KEPT, count + 3, count + 3]
+    assert len(told) == 3
+    assert told[1:] == [count + 3, count + 3]
 
 
 def test_much_text_is_embedded_only_when_asked(tmp_path):
     rng = np.random.default_rng(0)
-    texts = [" ".join(map(str, rng.integers(0, 1000, 300))) for _ in range(510)]
-    assert Texts([texts, texts[:3] * 170]).characters == 510_000  # each once, and 1000 of each
-    table = pd.DataFrame({"words": texts, "subject": np.arange(510) % 2})
+    texts = [" ".join(f"{i:049}" for i in rng.integers(0, 1000, 20)) for _ in range(3010)]
+    assert Texts([texts, texts[:301] * 10]).work().sum() == 3_006_990  # each once, and 1000 of each
+    table = pd.DataFrame({"words": texts, "subject": np.arange(3010) % 2})
     table.to_csv(tmp_path / "long.csv", index=False)
     audit_of = ("audit", tmp_path / "long.csv", "--label", "subject", "--epochs", 1, "--out")
     done = antidote(*audit_of, tmp_path / "audit")
     assert done.code == 0, done.err
     assert "words (text, TF-IDF in 100 directions)" in done.out
-    assert "510000 characters of text would take long to embed" in done.out
+    assert "3006990 characters of text would take long to embed" in done.out
     assert f"--encoder {TEXT} embeds them" in done.out
     fewer = antidote(*audit_of, tmp_path / "fewer", "--subset", 30)
     assert f"embedded by {TEXT}" in fewer.out
     assert "take long" not in fewer.out
+
+
+def test_ten_thousand_short_texts_are_embedded_by_default(tmp_path):
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"{i:023}" for i in row) for row in rng.integers(0, 20_000, (10_000, 10))]
+    asked = inspect.signature(audit).parameters
+    request = {name: parameter.default for name, parameter in asked.items()}
+    request |= {"X": pd.DataFrame({"words": texts}), "y": np.arange(10_000) % 4, "text": ["words"]}
+    job = prepare_audit(AuditRequest(**request), tmp_path)
+    assert job.embeddable.work().sum() == 2_390_000
+    assert job.about["advice"] == ""
+
+
+class Slow:
+    """Ten texts, of which the first is as much work as 2000 of the others; the encoder is loaded with the first."""
+
+    encoder, batch = SENTENCES, 1
+
+    def __init__(self, longest: int):
+        self.longest = longest
+
+    def __len__(self):
+        return 10
+
+    def work(self):
+        return np.array([1, 1, *[self.longest] * 8])
+
+    def digest(self):
+        return str(self.longest)
+
+    def embed(self, batches):
+        for number, _ in enumerate(batches):
+            time.sleep((0.5, 0.02)[number] if number < 2 else 0.0)
+            yield np.zeros((1, 384), dtype=np.float32)
+
+    def of_rows(self, embeddings):
+        return embeddings
+
+
+def test_the_time_that_embedding_takes_is_told_once_if_it_is_long(tmp_path):
+    (note,) = notes_of(Slow(1000), tmp_path / "a")[1]  # 8000 times the second, which took 0.02 seconds
+    minutes = float(re.fullmatch(f"embedding by {TEXT} takes about ([0-9]+) min more", note)[1])
+    assert 2 <= minutes <= 60
+    assert notes_of(Slow(100), tmp_path / "b")[1] == []
+
+
+def test_the_longest_texts_come_first_and_progress_goes_by_characters(tmp_path):
+    texts = Texts([["a" * 10, "b" * 990, "c" * 5000, ""]])
+    assert [len(text) for text in texts.distinct] == [5000, 990, 10, 0]
+    assert texts.work().tolist() == [1000, 990, 10, 1]
+    assert kept(Slow(3), tmp_path)[1] == [round(10 * done / 26) for done in (1, 2, 5, 8, 11, 14, 17, 20, 23, 26, 26)]
 
 
 def test_an_audit_that_was_killed_goes_on_with_the_embeddings_it_has(folder, tmp_path):

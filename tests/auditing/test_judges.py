@@ -1,25 +1,43 @@
 """The judges of tables: against cross-validation by scikit-learn, a general minimiser, and noise that is known."""
 
+import json
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import softmax
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from antidote_learn import audit, inject
 from antidote_learn.auditing import weighted_judges
-from antidote_learn.auditing.judges import FOLDS, JUDGES, fold_numbers, predict_by_judges
+from antidote_learn.auditing.judges import FOLDS, JUDGES, Judge, fold_numbers, predict_by_judges
 from antidote_learn.auditing.neighbours import nearest_rows
+from antidote_learn.auditing.own_judges import describe_judges
 from antidote_learn.auditing.scores import FLOOR
 from antidote_learn.auditing.transitions import transition_of_anchors
 from antidote_learn.auditing.weighted_judges import likeliest_weights, score_judges
+from antidote_learn.core.beliefs import Beliefs
 from tests.auditing.test_scores import kept
 
 
 def silent(done: int, total: int) -> None:
     pass
+
+
+def ask(features: np.ndarray, labels: np.ndarray, count: int, *, seed: int = 0) -> list[Beliefs]:
+    """The predictions of the judges of tables."""
+    judges = [Judge(name, make, features) for name, make in JUDGES.items()]
+    return predict_by_judges(judges, labels, count, seed=seed, tell=silent)
 
 
 def table_of(rows: int, *, gap: float = 1.5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -33,7 +51,7 @@ def table_of(rows: int, *, gap: float = 1.5, seed: int = 0) -> tuple[np.ndarray,
 def test_every_row_is_judged_by_classifiers_of_other_rows():
     features, labels = table_of(200)
     folds = fold_numbers(labels, 3)
-    found = predict_by_judges(features, labels, 2, seed=3, tell=silent)
+    found = ask(features, labels, 2, seed=3)
     for make, said in zip(JUDGES.values(), found, strict=True):
         expected = cross_val_predict(make(3), features, labels, cv=PredefinedSplit(folds), method="predict_proba")
         np.testing.assert_allclose(said.dense(slice(None)), expected, atol=1e-6)
@@ -51,7 +69,7 @@ def test_folds_spread_every_class():
 def test_a_class_of_one_row_and_rows_of_one_class_are_judged():
     features, _ = table_of(12)
     single = np.array([0] * 11 + [1])
-    for said in predict_by_judges(features, single, 3, seed=0, tell=silent):
+    for said in ask(features, single, 3):
         probs = said.dense(slice(None))
         np.testing.assert_allclose(probs.sum(axis=1), 1.0, atol=1e-6)
         assert probs[11].tolist() == [1.0, 0.0, 0.0]  # the others know one class alone
@@ -82,7 +100,7 @@ def test_one_sided_noise_in_overlapping_classes_is_found_and_counted():
     features, true = table_of(3000)
     given = inject(true, "one-sided:0.5:class=1", seed=1).labels
     wrong = given != true
-    ordinary = predict_by_judges(features, given, 2, seed=0, tell=silent)
+    ordinary = ask(features, given, 2)
     around = nearest_rows(features)
     held_out = ordinary[0]
     scores = score_judges(given, 2, robust=[held_out], ordinary=ordinary, around=around, trained_on=held_out)
@@ -96,7 +114,7 @@ def test_one_sided_noise_in_overlapping_classes_is_found_and_counted():
 def test_a_judge_that_knows_nothing_changes_next_to_nothing():
     features, true = table_of(1500, gap=2.0)
     given = inject(true, "symmetric:0.2", seed=1).labels
-    ordinary = predict_by_judges(features, given, 2, seed=0, tell=silent)
+    ordinary = ask(features, given, 2)
     around = nearest_rows(features)
     noise = kept(softmax(np.random.default_rng(0).normal(size=(1500, 2)), axis=1), given)
     few, more = (
@@ -129,5 +147,92 @@ def test_the_report_says_who_judged_and_how_far_to_look(tmp_path):
     assert done.code == 0
     assert "Who judged: networks, nearest rows, linear model, boosted trees, small trees." in done.out
     assert "of them are expected to be wrong." in done.out
+    (worst,) = re.findall("The classes whose labels are wrong most often:\n(  .*\n)+?\n", done.out)
+    found = re.fullmatch(r"  1: (\d+) of (\d+) rows look wrong \((\d+) %\), between (\d+) and (\d+)\n", worst)
+    errors, given, percent, low, high = map(int, found.groups())
+    summary = json.loads((tmp_path / "audit" / "summary.json").read_text())["classes"][1]
+    assert [errors, given, [low, high]] == [summary[name] for name in ("estimated_errors", "given", "interval")]
+    assert percent == round(100 * errors / given)
+    assert low < errors < high
     page = (tmp_path / "audit" / "review.html").read_text()
     assert '"judges":["networks"' in page
+
+
+def rows_in_order(found) -> pd.DataFrame:
+    return found.table.sort_values("index", ignore_index=True)
+
+
+def test_judges_of_ones_own_are_asked_and_named():
+    """Thirty columns hide the class from networks and neighbours; a judge that looks at one of them knows it."""
+    rng = np.random.default_rng(0)
+    true = rng.integers(0, 2, 300)
+    features = rng.normal(size=(300, 30)).astype(np.float32)
+    features[:, 0] = np.where(true == 1, rng.normal(size=300), rng.choice([-3.0, 3.0], 300) + rng.normal(size=300) / 3)
+    given = inject(true, "symmetric:0.2", seed=0).labels
+    one = make_pipeline(ColumnTransformer([("one", "passthrough", [0])]), KNeighborsClassifier(15))
+    without, knowing = (audit(features, given, epochs=2, judges=judges) for judges in ((), [one, LogisticRegression()]))
+    assert without.summary["judges"] == ["networks", "nearest rows"]
+    assert knowing.summary["judges"][2].startswith("Pipeline(steps=[(")
+    assert len(knowing.summary["judges"][2]) == 60
+    assert knowing.summary["judges"][3] == "LogisticRegression()"
+    few, more = (
+        average_precision_score(given != true, -rows_in_order(found)["label_quality"]) for found in (without, knowing)
+    )
+    assert more > few + 0.1
+
+
+def test_a_judge_of_a_table_joins_the_others():
+    features, true = table_of(600)
+    given = inject(true, "symmetric:0.2", seed=0).labels
+    trees = RandomForestClassifier(20)  # its random state comes from the audit's seed
+    first, again, other = (audit(features, given, epochs=2, judges=judges) for judges in ([trees], [trees], ()))
+    assert first.summary["judges"] == ["networks", "nearest rows", *JUDGES, "RandomForestClassifier(n_estimators=20)"]
+    pd.testing.assert_frame_equal(first.table, again.table)
+    assert not rows_in_order(first)["label_quality"].equals(rows_in_order(other)["label_quality"])
+
+
+def test_an_audit_is_not_continued_with_other_judges(tmp_path):
+    features, true = table_of(60)
+    audit(features, true, epochs=1, judges=[KNeighborsClassifier(3)], out=tmp_path / "a")
+    audit(features, true, epochs=1, judges=[KNeighborsClassifier(3)], out=tmp_path / "a", resume=True)
+    for judges in ([KNeighborsClassifier(4)], [KNeighborsClassifier(3), LogisticRegression()], ()):
+        with pytest.raises(
+            ValueError, match=r"holds another audit: judges is 'KNeighborsClassifier\(n_neighbors=3\)' there"
+        ):
+            audit(features, true, epochs=1, judges=judges, out=tmp_path / "a", resume=True)
+
+
+def test_judges_are_described_alike_in_every_process():
+    """Functions and objects without a text of their own show an address, which is another one in each process."""
+    first = describe_judges([make_pipeline(FunctionTransformer(np.log1p), LogisticRegression(C=2.0))])
+    function = describe_judges([make_pipeline(FunctionTransformer(silent), LogisticRegression(C=2.0))])
+    assert "LogisticRegression(C=2.0)" in first
+    assert " at 0x" not in function
+    assert first != function
+    assert describe_judges([]) == ""
+
+
+class Shy(LogisticRegression):
+    def predict_proba(self, X):
+        return np.full((len(X), 2), np.nan)
+
+
+@pytest.mark.parametrize(
+    ("judges", "words"),
+    [
+        (LogisticRegression(), "judges must be a list of scikit-learn classifiers; received LogisticRegression"),
+        ("LogisticRegression", "judges must be a list"),
+        ([LogisticRegression], r"judges\[0\] is a class: give an object, LogisticRegression\(\)"),
+        (
+            [LogisticRegression(), RidgeClassifier()],
+            r"judges\[1\] must be .* RidgeClassifier\(\) without predict_proba",
+        ),
+        ([MultinomialNB()], r"judge MultinomialNB\(\) fails on what the audit reads, 4 numbers a row: Negative values"),
+        ([Shy()], r"judge Shy\(\) gives no probabilities"),
+    ],
+)
+def test_judges_that_cannot_be_are_told_before_anything_is_trained(judges, words, tmp_path):
+    features, true = table_of(60)
+    with pytest.raises(ValueError, match=words):
+        audit(features, true, judges=judges, out=tmp_path / "audit")
+    assert not (tmp_path / "audit").exists()

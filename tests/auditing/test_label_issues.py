@@ -49,6 +49,10 @@ def test_labels_of_any_kind(labels, probs):
 
 def test_cuts():
     assert find_label_issues(GIVEN, pred_probs=PROBS, max_flagged=7)["is_label_issue"].sum() == 7
+    exactly = find_label_issues(GIVEN, pred_probs=PROBS, flag=len(GIVEN) - 1)["is_label_issue"]
+    assert exactly.tolist() == [True] * (len(GIVEN) - 1) + [False]
+    with pytest.raises(ValueError, match=f"at most {len(GIVEN)}, the number of rows"):
+        find_label_issues(GIVEN, pred_probs=PROBS, flag=len(GIVEN) + 1)
     strict = find_label_issues(GIVEN, features=FEATURES, fdr=0.25)
     assert strict["is_label_issue"].any()
     assert strict.loc[strict["is_label_issue"], "label_quality"].mean() <= 0.25

@@ -108,12 +108,12 @@ CALLS: dict[str, dict[str, tuple[str, list[str]]]] = {
     },
     "antidote.find_label_issues": {
         "labels": ("LABELS", LABELLINGS), "pred_probs": ("PROBS", TABLES), "features": ("None", TABLES),
-        "max_flagged": ("None", NUMBERS), "fdr": ("None", NUMBERS),
+        "flag": ("None", NUMBERS), "max_flagged": ("None", NUMBERS), "fdr": ("None", NUMBERS),
     },
     "track": {
         "labels": ("LABELS", LABELLINGS), "num_classes": ("3", NUMBERS), "index": ("range(8)", [*VECTORS, *NUMBERS]),
         "said": ("LOGITS", [*VECTORS, "LOGITS[:, :2]", "LOGITS * float('nan')"]), "fdr": ("None", NUMBERS),
-        "max_flagged": ("None", NUMBERS),
+        "flag": ("None", NUMBERS), "max_flagged": ("None", NUMBERS),
     },
 }  # fmt: skip
 

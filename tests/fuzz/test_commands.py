@@ -121,7 +121,8 @@ OPTIONS: dict[str, dict[str, list[str]]] = {
     },
     "audit": {
         "--label": ["label", "x"], "--text": ["words", "a"], "--image": ["a"], "--encoder": ["none", "auto", "x"],
-        "--max-flagged": NUMBERS, "--fdr": NUMBERS, "--noise": NOISES, "--noise-seed": NUMBERS, "--subset": NUMBERS,
+        "--flag": NUMBERS, "--max-flagged": NUMBERS, "--fdr": NUMBERS,
+        "--noise": NOISES, "--noise-seed": NUMBERS, "--subset": NUMBERS,
         "--model": MODELS, "--seed": NUMBERS, "--out": ["out", "good.csv", "images/out", "full"],
         "--export": ["x.csv", "x.xls", "no/x.csv", "x.jsonl"], "--resume": [], "--json": [], "--quiet": [],
     },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,15 +15,18 @@ from torch import nn
 
 from antidote_learn._types import ImageFiles, Inputs
 from antidote_learn.auditing.audit_result import Audit, build_audit, write_audit
+from antidote_learn.auditing.counts import fewest_contradicted
 from antidote_learn.auditing.cross_training import Evidence, collect_evidence
+from antidote_learn.auditing.cuts import Cut
 from antidote_learn.auditing.embeddings import Embeddable, all_embeddings
-from antidote_learn.auditing.features import is_plain_table, neighbour_features, same_rows, with_embeddings
+from antidote_learn.auditing.features import neighbour_features, same_rows, with_embeddings
 from antidote_learn.auditing.issue_table import AuditRows, names_array
-from antidote_learn.auditing.judges import FEWEST_ROWS, JUDGES, MOST_CLASSES, predict_by_judges
+from antidote_learn.auditing.judges import WORDS, doubt_encoder, has_weights, judges_of, own_judge, predict_by_judges
 from antidote_learn.auditing.neighbours import nearest_rows
 from antidote_learn.auditing.progress_tellers import progress_teller
 from antidote_learn.auditing.scores import LabelScores, score
 from antidote_learn.auditing.weighted_judges import score_judges
+from antidote_learn.core.beliefs import Beliefs
 from antidote_learn.data.prepared import Prepared
 from antidote_learn.presets.protocols import TrainingSettings
 from antidote_learn.training.checkpoint import write_bytes
@@ -47,6 +51,7 @@ class AuditSpec:
     noise_seed: int
     encoder: str
     settings: TrainingSettings
+    judges: str = ""
     kind: ClassVar[str] = "audit"
     article: ClassVar[str] = "an"
     unwritten: ClassVar[tuple[str, ...]] = ("protocol", "schedule", "schedule_epochs")  # an audit has its own schedule
@@ -64,9 +69,10 @@ class AuditJob:
         embeddable: The images or texts to embed first; None if there are none.
         names: The class names, in the user's own type.
         inputs: The samples as they were given, in the order of the rows.
+        judges: The classifiers that the user adds.
         network: The network, or its name.
         about: Entries of the summary that are known before the audit.
-        cut: The limits on flagged rows, ``max_flagged`` and ``fdr``.
+        cut: The wish how many rows to flag.
         reporter: The listener to the progress.
     """
 
@@ -77,9 +83,10 @@ class AuditJob:
     embeddable: Embeddable | None
     names: tuple[Any, ...]
     inputs: Inputs
+    judges: Sequence[Any]
     network: str | nn.Module
     about: dict[str, Any]
-    cut: dict[str, Any]
+    cut: Cut
     reporter: Reporter
 
 
@@ -96,53 +103,72 @@ def _audit_rows(engine: Engine, job: AuditJob) -> Audit:
     for note in job.given.notes:
         reporter.note(note)
     data = _embed_inputs(job)
+    features = neighbour_features(data)
+    who, ordinary = _ask_judges(job, data, features)
     trainer = Trainer(engine, data, job.spec.settings, reporter, network=job.network, workers=WORKERS)
     rate = estimate_rate(trainer, folder)
     for warning in rate["warnings"]:
         reporter.note(warning)
     evidence = collect_evidence(trainer, folder, rate=rate["rate"], epochs=job.spec.settings.epochs)
-    features = neighbour_features(data)
     around = nearest_rows(features, progress_teller(reporter, "nearest rows"))
-    scores, who = _score_rows(job, data, evidence, features, around)
+    scores = _score_rows(job, data, evidence, ordinary, around)
     rows = AuditRows(data.labels, job.names, data.index, around, same_rows(job.given, job.inputs), _extra_columns(job))
-    contradicted = int((evidence.held_out.classes[:, 0] != data.labels).sum())
-    about = {**job.about, "judges": who}
-    found = build_audit(rows, scores, rate["rate"], contradicted, **job.cut, about=about, inputs=job.inputs)
+    words = [said for name, said in zip(who, ordinary, strict=True) if name == WORDS]
+    contradicted = fewest_contradicted([evidence.held_out, *words], data.labels)
+    about = {**job.about, "judges": ["networks", "nearest rows", *who], **_doubt(job, evidence, who, ordinary)}
+    found = build_audit(rows, scores, rate["rate"], contradicted, job.cut, about=about, inputs=job.inputs)
     write_audit(folder, found)
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
     shutil.rmtree(folder / "checkpoint")
     return found
 
 
+def _ask_judges(job: AuditJob, data: Prepared, features: NDArray[np.float32]) -> tuple[list[str], list[Beliefs]]:
+    """Returns the names and the predictions of ordinary classifiers; those that the user adds are the last."""
+    judges = [*judges_of(job.given, features), *(own_judge(judge, features) for judge in job.judges)]
+    if not judges:
+        return [], []
+    seed, tell = job.spec.settings.seed, progress_teller(job.reporter, "other judges")
+    return [judge.name for judge in judges], predict_by_judges(
+        judges, data.labels, len(data.classes), seed=seed, tell=tell
+    )
+
+
+def _doubt(job: AuditJob, evidence: Evidence, who: list[str], ordinary: list[Beliefs]) -> dict[str, str]:
+    """Returns advice, after a note of it, where the encoder of texts tells less about the labels than their words."""
+    if job.embeddable is None or WORDS not in who:
+        return {}
+    words = ordinary[who.index(WORDS)]
+    advice = doubt_encoder(job.spec.encoder, job.given.labels, evidence.held_out, words)
+    if advice:
+        job.reporter.note(advice)
+    return {"advice": advice}
+
+
 def _score_rows(
-    job: AuditJob, data: Prepared, evidence: Evidence, features: NDArray[np.float32], around: NDArray[np.int64]
-) -> tuple[LabelScores, list[str]]:
-    """Returns the scores of all rows, and who judged; tables have further judges."""
-    labels, count, reporter = data.labels, len(data.classes), job.reporter
-    who = ["networks", "nearest rows"]
-    if is_plain_table(job.given.encoding) and count <= MOST_CLASSES and len(labels) >= FEWEST_ROWS:
-        seed, tell = job.spec.settings.seed, progress_teller(reporter, "other judges")
-        ordinary = predict_by_judges(features, labels, count, seed=seed, tell=tell)
-        scores = score_judges(
+    job: AuditJob, data: Prepared, evidence: Evidence, ordinary: list[Beliefs], around: NDArray[np.int64]
+) -> LabelScores:
+    """Returns the scores of all rows."""
+    labels, count, tell = data.labels, len(data.classes), progress_teller(job.reporter, "scores")
+    if has_weights(job.given):
+        return score_judges(
             labels,
             count,
             robust=(evidence.held_out,),
             ordinary=ordinary,
             around=around,
             trained_on=evidence.in_training,
-            tell=progress_teller(reporter, "scores"),
+            tell=tell,
         )
-        return scores, [*who, *JUDGES]
-    scores = score(
+    return score(
         labels,
         count,
-        said=(evidence.held_out,),
+        said=(evidence.held_out, *ordinary),
         around=around,
         trained_on=evidence.in_training,
         trust=evidence.in_training.of(labels),
-        tell=progress_teller(reporter, "scores"),
+        tell=tell,
     )
-    return scores, who
 
 
 def _embed_inputs(job: AuditJob) -> Prepared:

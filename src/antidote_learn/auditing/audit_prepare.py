@@ -17,6 +17,7 @@ from antidote_learn.auditing.contents import hash_if_stored
 from antidote_learn.auditing.cross_training import judging_batch_size
 from antidote_learn.auditing.embeddings import Embeddable, Pictures, Texts
 from antidote_learn.auditing.features import features_text, text_columns, width_of, with_audit_features
+from antidote_learn.auditing.own_judges import describe_judges
 from antidote_learn.data.encoders import IMAGES, Encoder, missing_encoder, select_encoder
 from antidote_learn.data.labels import as_numpy
 from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take_inputs
@@ -26,7 +27,7 @@ from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.settings import settings_for
 
 FEWEST_ROWS = 20  # the fewest rows that are audited, so that each half has ten
-MOST_CHARACTERS = 500_000  # the most characters that are embedded by default: about a minute on two cores
+MOST_CHARACTERS = 3_000_000  # the most characters that are embedded by default: about six minutes on two cores
 
 
 def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
@@ -64,6 +65,7 @@ def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
         noise_seed=asked.own_noise_seed,
         encoder="none" if encoder is None else encoder.name,
         settings=settings,
+        judges=describe_judges(asked.judges),
     )
     return AuditJob(
         folder=folder,
@@ -73,6 +75,7 @@ def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
         embeddable=embeddable,
         names=tuple(map(int, data.classes)) if _has_integers(asked.y) else data.classes,
         inputs=take_inputs(arrays.inputs, places),
+        judges=asked.judges,
         network=network,
         about={
             "data": spec.data,
@@ -85,7 +88,7 @@ def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
             "notes": list(given.notes),
             "out": None if asked.out is None else str(folder),
         },
-        cut={"max_flagged": asked.max_flagged, "fdr": asked.fdr},
+        cut=asked.cut,
         reporter=reporter,
     )
 
@@ -110,6 +113,7 @@ def _prepare_rows(asked: AuditRequest, arrays: Arrays, recipe: str, *, in_memory
     )
     if len(given.labels) < FEWEST_ROWS:
         raise ValueError(f"an audit needs at least {FEWEST_ROWS} rows to learn from; received {len(given.labels)}")
+    asked.cut.check_rows(len(given.labels))
     return given
 
 
@@ -149,9 +153,9 @@ def _advice(choice: str, embeddable: Embeddable | None, arrays: Arrays, given: P
     """Returns advice on an encoder that "auto" left out: it is not installed, or there is much text."""
     if choice != "auto":
         return ""
-    if isinstance(embeddable, Texts) and embeddable.characters > MOST_CHARACTERS:
+    if isinstance(embeddable, Texts) and (characters := int(embeddable.work().sum())) > MOST_CHARACTERS:
         return (
-            f"{embeddable.characters} characters of text would take long to embed (up to {MOST_CHARACTERS} are): they "
+            f"{characters} characters of text would take long to embed (up to {MOST_CHARACTERS} are): they "
             f"are judged as TF-IDF; `encoder={embeddable.encoder.name}` embeds them, often better"
         )
     lacking = missing_encoder(arrays.inputs)

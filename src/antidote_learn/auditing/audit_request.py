@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from antidote_learn.auditing.counts import check_cut
+from antidote_learn.auditing.cuts import Cut
+from antidote_learn.auditing.own_judges import check_judges
 from antidote_learn.data.encoders import check_encoder
 from antidote_learn.data.load import check_out, data_kind
 from antidote_learn.data.noise_grammar import parse_noise
@@ -35,6 +36,8 @@ class AuditRequest:
     subset: int | None
     model: str | nn.Module | None
     epochs: int
+    judges: Sequence[Any] = ()
+    flag: int | None
     max_flagged: int | None
     fdr: float | None
     seed: int
@@ -51,6 +54,11 @@ class AuditRequest:
         return self.X if self.y is None else (self.X, self.y)
 
     @property
+    def cut(self) -> Cut:
+        """The wish how many rows to flag."""
+        return Cut(self.flag, self.max_flagged, self.fdr)
+
+    @property
     def own_noise_seed(self) -> int:
         """The seed of the noise: the audit's own if none was given."""
         return self.seed if self.noise_seed is None else self.noise_seed
@@ -63,7 +71,8 @@ def check_audit(asked: AuditRequest) -> None:
         ValueError: Bad arguments.
         FileNotFoundError: Missing data.
     """
-    check_cut(asked.max_flagged, asked.fdr)
+    Cut(asked.flag, asked.max_flagged, asked.fdr)
+    check_judges(asked.judges)
     parse_noise(asked.noise)
     check_encoder(asked.encoder)
     check_seeds(asked.seed, asked.own_noise_seed)

@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from antidote_learn._types import Inputs
-from antidote_learn.auditing.counts import estimate_count, flag_rows
+from antidote_learn.auditing.counts import estimate_count
+from antidote_learn.auditing.cuts import Cut, flag_rows
 from antidote_learn.auditing.exporting import sort_as_data, write_table
 from antidote_learn.auditing.issue_table import AuditRows, class_summary, issues_table, pair_summary
 from antidote_learn.auditing.review import write_review
@@ -92,7 +93,8 @@ class Audit:
     @property
     def by_class(self) -> pd.DataFrame:
         """A table of the classes: rows given each, how many of them are believed wrong, rows that should have it."""
-        return pd.DataFrame(self.summary["classes"])
+        columns = ["label", "given", "estimated_errors", "error_rate", "interval", "missing"]
+        return pd.DataFrame(self.summary["classes"], columns=columns)
 
     @property
     def by_pair(self) -> pd.DataFrame:
@@ -110,16 +112,15 @@ def build_audit(
     rows: AuditRows,
     scores: LabelScores,
     rate: float,
-    contradicted: int,
+    contradicted: NDArray[np.int64],
+    cut: Cut,
     *,
-    max_flagged: int | None,
-    fdr: float | None,
     about: dict[str, Any],
     inputs: Inputs | None,
 ) -> Audit:
     """Builds the audit from the scores; `estimate_count` counts errors, ``about`` goes into the summary."""
     count = estimate_count(scores, rows.labels, contradicted)
-    flags = flag_rows(scores.quality, scores.log_odds, max_flagged=max_flagged, fdr=fdr)
+    flags = flag_rows(scores.quality, scores.log_odds, cut)
     summary = {
         "format": FORMAT,
         "n": count.rows,
@@ -130,9 +131,9 @@ def build_audit(
         "look": count.look,
         "flagged": int(flags.sum()),
         "anchor_rate": rate,
-        "contradicted": contradicted,
+        "contradicted": int(contradicted.sum()),
         **about,
-        "classes": class_summary(rows, scores).to_dict("records"),
+        "classes": class_summary(rows, scores, count).to_dict("records"),
         "pairs": pair_summary(rows, scores).head(PAIRS).to_dict("records"),
     }
     posterior = Posterior(scores.posterior, rows.index, rows.labels, rows.classes)
@@ -175,9 +176,9 @@ def read_audit(folder: Path, inputs: Inputs | None = None) -> Audit:
     return Audit(table, summary, posterior, around, inputs)
 
 
-def cut_again(audit: Audit, *, max_flagged: int | None, fdr: float | None) -> Audit:
+def cut_again(audit: Audit, cut: Cut) -> Audit:
     """Returns the same audit with other rows flagged."""
     quality = audit.table["label_quality"].to_numpy(np.float64)
-    flags = flag_rows(quality, np.arange(len(quality), dtype=np.float64), max_flagged=max_flagged, fdr=fdr)
+    flags = flag_rows(quality, np.arange(len(quality), dtype=np.float64), cut)
     table = audit.table.assign(is_label_issue=flags)
     return replace(audit, table=table, summary={**audit.summary, "flagged": int(flags.sum())})

@@ -33,6 +33,8 @@ def audit(
     subset: int | None = None,
     model: str | nn.Module | None = None,
     epochs: int = EPOCHS,
+    judges: Sequence[Any] = (),
+    flag: int | None = None,
     max_flagged: int | None = None,
     fdr: float | None = None,
     seed: int = 0,
@@ -59,12 +61,15 @@ def audit(
         encoder: The network that embeds images or text before they are judged: "efficientnet-lite0" (extra ``vision``),
             "all-minilm-l6-v2" (extra ``text``), "none" (networks read pixels, and TF-IDF in 100 directions), or "auto":
             the one that suits the data where it is installed. Then images below 16 pixels, and those for which a
-            ``model`` is given, are read as they are, and more than 500 000 characters of text as TF-IDF.
+            ``model`` is given, are read as they are, and more than 3 000 000 characters of text as TF-IDF.
         noise: Noise to add first, to see how well errors are found: "symmetric:0.2".
         noise_seed: The seed of that noise; ``seed`` by default.
         subset: Audit so many rows, the first ones of a seeded permutation.
         model: The network: a name, "package.module:factory", or a module; by the kind of the inputs if not given.
         epochs: The epochs of each of the three robust trainings.
+        judges: Further judges: scikit-learn classifiers that give probabilities. Each predicts rows that it was not
+            fitted on, from the numbers that the networks read; images are made 16 x 16 pixels at most.
+        flag: Flag exactly so many rows, the worst; without ``max_flagged`` and ``fdr``.
         max_flagged: Flag at most so many rows.
         fdr: Flag as many rows as possible while no larger share of them is expected to be right.
         seed: The seed of weights, halves and order.
@@ -107,6 +112,6 @@ def _execute_audit(asked: AuditRequest, folder: Path) -> Audit:
 
 def _flag_again(job: AuditJob) -> Audit:
     """Reads a finished audit, and flags its rows by the present limits."""
-    done = cut_again(read_audit(job.folder, job.inputs), **job.cut)
+    done = cut_again(read_audit(job.folder, job.inputs), job.cut)
     write_issues(job.folder, done)
     return done

@@ -1,19 +1,20 @@
-"""Counts of wrong labels: one number with an interval, and the rows to flag."""
+"""Counts of wrong labels: one number with an interval."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from antidote_learn._checks import check_whole, real_number
 from antidote_learn.core.anchors import anchor_errors
 
 if TYPE_CHECKING:
     from antidote_learn.auditing.scores import LabelScores
+    from antidote_learn.core.beliefs import Beliefs
 
 SLACK = 0.25  # the share of the count by which the interval reaches further
 SURE, SURER = 0.1, 0.02  # shares of each predicted class, the surest rows, among which wrong labels are counted
@@ -29,9 +30,10 @@ WIDE = 1.5  # the ratio of an interval's ends, without the slack, from which on 
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Numbers = Floats | Integers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Count:
     """The estimated number of wrong labels.
 
@@ -39,6 +41,7 @@ class Count:
         errors: The number of wrong labels, as `class_errors` counts them.
         interval: Whole numbers, both ends included.
         rows: The number of rows.
+        by_class: (K, 2) such intervals of the given classes.
         why: The reason for a wide interval, in plain words; empty if it is not wide.
         look: How far to look down the list, and what to expect there, in a sentence; empty if nothing looks wrong.
     """
@@ -46,6 +49,7 @@ class Count:
     errors: int
     interval: tuple[int, int]
     rows: int
+    by_class: Integers
     why: str
     look: str
 
@@ -55,34 +59,64 @@ class Count:
         return self.errors / self.rows
 
 
-def estimate_count(scores: LabelScores, labels: Integers, contradicted: int) -> Count:
+def estimate_count(scores: LabelScores, labels: Integers, contradicted: Integers) -> Count:
     """Estimates how many labels are wrong, e, by `class_errors`, within an interval.
 
-    The upper end is the larger of 1.25 e and d: errors on hard rows escape e, and d has them. The lower end is .75 e if
+    The upper end is the larger of 1.25 e and d. Errors on hard rows escape e, and d has them. The lower end is .75 e if
     e explains d, that is, if it is at least .7 d. Otherwise classes may overlap, and even the surest rows have labels
     that look wrong: the lower end is then at most half of two counts from the surest rows, each less 2.5 standard
-    errors. If e is below d / 4, most contradictions are unexplained: classes overlap, or errors follow a rule
-    that the judges learn, too. Such errors escape d; the judges' doubt has them. If e is below N / 200 and d below
-    N / 20, both are left out: networks contradict so many right labels.
+    errors. If e is below d / 4, most contradictions are unexplained: classes overlap, or errors sit on hard rows or
+    follow a rule that the judges learn, too. Such errors escape d; 1.25 times the judges' doubt has them. If e is below
+    N / 200 and d below N / 20, networks contradict so many right labels: d then counts as no more than N / 200.
 
     Args:
         scores: The beliefs about the rows.
         labels: (N,) given labels.
-        contradicted: d, the number of rows whose label differs from the prediction of a network that never saw the row.
+        contradicted: (K,) d, the rows of each given class that a judge contradicts who never saw the row.
     """
-    rows, wrong = len(labels), np.sort(1.0 - scores.quality)[::-1]
-    errors = int(class_errors(scores, labels).sum())
+    rows, wrong, d = len(labels), np.sort(1.0 - scores.quality)[::-1], int(contradicted.sum())
+    by_class = class_errors(scores, labels)
+    errors, doubt = int(by_class.sum()), (1.0 + SLACK) * scores.doubt
     low = (1.0 - SLACK) * errors
-    if errors < EXPLAINED * contradicted:
+    if errors < EXPLAINED * d:
         low = max(0.0, min(low, CERTAIN * min(_least_count(scores, labels, share) for share in (SURE, SURER))))
-    is_clean = errors < LEAST * rows and contradicted < ORDINARY * rows
-    is_hidden = errors < HIDDEN * contradicted and not is_clean
-    beyond = 0.0 if is_clean else max(float(contradicted), scores.doubt if is_hidden else 0.0)
+    is_clean = errors < LEAST * rows and d < ORDINARY * rows
+    is_hidden = errors < HIDDEN * d and not is_clean
+    beyond = min(d, LEAST * rows) if is_clean else max(d, doubt if is_hidden else 0.0)
     high = max((1.0 + SLACK) * max(errors, float(wrong.sum())), beyond)
     ends = math.floor(low), min(rows, math.ceil(high))
     is_wide = ends[1] - ends[0] > max(1.0, (WIDE - 1.0 + 2.0 * SLACK) * errors)
-    why = _why(scores.doubt, contradicted, rows, is_hidden=is_hidden) if is_wide else ""
-    return Count(errors, ends, rows, why, _look(wrong, ends[1], is_hidden=is_hidden))
+    sizes = np.bincount(labels, minlength=len(by_class))
+    most = np.full(len(sizes), ends[1]) if is_hidden else np.minimum(contradicted, ends[1])
+    return Count(
+        errors,
+        ends,
+        rows,
+        _class_intervals(by_class, sizes, low / max(errors, 1), most),
+        _why(doubt, d, rows, is_hidden=is_hidden) if is_wide and not is_clean else "",
+        _look(wrong, ends[1], is_hidden=is_hidden),
+    )
+
+
+def _class_intervals(errors: Integers, sizes: Integers, least: float, most: Numbers) -> Integers:
+    """The intervals (K, 2) of classes: as for all rows, and two standard errors of a number further.
+
+    Args:
+        errors: (K,) e.
+        sizes: (K,) the rows of each class.
+        least: The lower end of the interval for all rows, as a share of their e.
+        most: (K,) what the upper ends are at least.
+    """
+    spread = 2.0 * np.sqrt(errors)
+    low = np.maximum(np.floor(least * errors - spread), 0.0)
+    high = np.minimum(np.ceil(np.maximum((1.0 + SLACK) * errors + spread, most)), sizes)
+    return np.stack([low, high], axis=1).astype(np.int64)
+
+
+def fewest_contradicted(judges: Sequence[Beliefs], labels: Integers) -> Integers:
+    """The rows (K,) of each given class that a judge contradicts, of the judge who contradicts the fewest in all."""
+    off = min((judge.classes[:, 0] != labels for judge in judges), key=np.count_nonzero)
+    return np.bincount(labels[off], minlength=judges[0].count)
 
 
 def class_errors(scores: LabelScores, labels: Integers) -> Integers:
@@ -119,43 +153,13 @@ def _why(doubt: float, contradicted: int, rows: int, *, is_hidden: bool) -> str:
         )
     return (
         f"{said}, but hardly any label of the rows that can be judged best. Either classes overlap and the labels are "
-        f"right, or the errors follow a rule, which the models learn, too: then up to {round(doubt)} may be wrong"
+        "right, or wrong labels sit on rows that are hard to judge, or follow a rule that the models learn, too: then "
+        f"up to {math.ceil(doubt)} may be wrong"
     )
 
 
 def _look(wrong: Floats, most: int, *, is_hidden: bool) -> str:
-    if not most:
-        return ""
-    first = "the first row" if most == 1 else f"the first {most} rows"
+    first, expected = "the first row" if most == 1 else f"the first {most} rows", round(float(wrong[:most].sum()))
     if is_hidden:
         return f"Look at {first}: labels alone do not tell how many of them are wrong"
-    return f"Look at {first}: about {round(float(wrong[:most].sum()))} of them are expected to be wrong"
-
-
-def flag_rows(quality: Floats, log_odds: Floats, *, max_flagged: int | None, fdr: float | None) -> NDArray[np.bool_]:
-    """Returns a mask (N,) of the worst rows, which people should look at.
-
-    Args:
-        quality: (N,) R_i(y_i).
-        log_odds: (N,) the ranking.
-        max_flagged: The most rows to flag.
-        fdr: The largest share of flagged rows that may be expected to be right; None flags the rows with R_i(y_i) < .5.
-    """
-    order = np.argsort(log_odds, kind="stable")
-    if fdr is None:
-        wanted = int((quality < 0.5).sum())
-    else:
-        mistaken = np.cumsum(quality[order]) / np.arange(1, len(order) + 1)
-        wanted = int((mistaken <= float(fdr)).sum())  # the share only rises
-    chosen = np.zeros(len(order), dtype=bool)
-    chosen[order[: wanted if max_flagged is None else min(wanted, max_flagged)]] = True
-    return chosen
-
-
-def check_cut(max_flagged: int | None, fdr: float | None) -> None:
-    """Raises a ValueError for limits that no set of rows can meet."""
-    if max_flagged is not None:
-        check_whole("max_flagged", max_flagged, 0)
-    share = None if fdr is None else real_number(fdr)
-    if fdr is not None and (share is None or not 0.0 < share < 1.0):
-        raise ValueError(f"fdr must lie between 0 and 1, the share of flagged rows that may be right; got {fdr!r}")
+    return f"Look at {first}: about {expected} of them are expected to be wrong" if expected else ""

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from antidote_learn.training.checkpoint import read_tensors, write_tensors
 ROOM = "embeddings"  # the folder of the files, in the audit's folder, and the name of the array in a file
 KEPT = 4096  # images or texts in a file: few files, and a kill loses little
 WINDOW = 1000  # characters of a text that count: about as many as the encoder reads
+LONG = 60.0  # seconds of embedding from which on users are told how long it takes
 WORKERS = 2  # threads that decode image files, as many as `train` has by default
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH  # permissions that let other users change a file
 
@@ -41,6 +43,10 @@ class Embeddable(Protocol):
     batch: ClassVar[int]
 
     def __len__(self) -> int: ...
+
+    def work(self) -> Index:
+        """Returns the work (M,) that each takes, in a unit of its own."""
+        ...
 
     def digest(self) -> str:
         """Returns a digest of all inputs, whatever the labels."""
@@ -66,6 +72,10 @@ class Pictures:
     def __len__(self) -> int:
         """Returns the number of images."""
         return len(self.rows)
+
+    def work(self) -> Index:
+        """Returns 1 for each image: all have one size."""
+        return np.ones(len(self), dtype=np.int64)
 
     def digest(self) -> str:
         """See `Embeddable.digest`."""
@@ -93,7 +103,7 @@ class Pictures:
 
 
 class Texts:
-    """Columns of text, with embeddings side by side; each different text is read once, the shortest first.
+    """Columns of text, with embeddings side by side; each different text is read once, the longest first.
 
     Args:
         columns: The N texts of each column.
@@ -103,7 +113,7 @@ class Texts:
     batch: ClassVar[int] = 256
 
     def __init__(self, columns: Sequence[Sequence[str]]) -> None:
-        self.distinct = sorted({text for column in columns for text in column}, key=lambda text: (len(text), text))
+        self.distinct = sorted({text for column in columns for text in column}, key=lambda text: (-len(text), text))
         place = {text: i for i, text in enumerate(self.distinct)}
         self.places = [np.array([place[text] for text in column]) for column in columns]
 
@@ -111,10 +121,9 @@ class Texts:
         """Returns the number of different texts."""
         return len(self.distinct)
 
-    @property
-    def characters(self) -> int:
-        """The number of characters to read; a long text counts as 1000."""
-        return sum(min(len(text), WINDOW) for text in self.distinct)
+    def work(self) -> Index:
+        """Returns the number of characters of each text; a long text counts as 1000, an empty one as 1."""
+        return np.array([min(max(len(text), 1), WINDOW) for text in self.distinct])
 
     def digest(self) -> str:
         """See `Embeddable.digest`."""
@@ -140,29 +149,53 @@ def all_embeddings(
     Args:
         inputs: M images or texts.
         folder: The folder of the audit, which has a folder for embeddings.
-        tell: Called with (images or texts done, M).
-        note: Called with a sentence about each file that cannot be used.
+        tell: Called with (images or texts done, M), which go up with the work that is done.
+        note: Called with a sentence about each file that cannot be used, and on how long it will take.
     """
-    count = len(inputs)
+    count, progress = len(inputs), _Progress(inputs, tell, note)
     key = hashlib.sha256(f"{inputs.encoder.name} {inputs.digest()}".encode()).hexdigest()
     found = []
     for rows in parts(count, KEPT):
         name = f"{key[:16]}-{rows[0]}.safetensors"
         block = _find_block(folder, name, key, (len(rows), inputs.encoder.width), note)
         if block is None:
-            block = _embed_rows(inputs, rows, count, tell)
+            block = _embed_rows(inputs, rows, progress)
             _write_block(folder / ROOM / name, key, block)
-        tell(int(rows[-1]) + 1, count)
+        progress.reach(int(rows[-1]) + 1)
         found.append(block)
     return inputs.of_rows(np.concatenate(found))
 
 
-def _embed_rows(inputs: Embeddable, rows: Index, count: int, tell: Callable[[int, int], None]) -> Numbers:
+class _Progress:
+    """The work that is done, of all; it notes once how long the rest will take, if that is long."""
+
+    def __init__(self, inputs: Embeddable, tell: Callable[[int, int], None], note: Callable[[str], None]) -> None:
+        self.ends, self.encoder, self.tell, self.note = np.cumsum(inputs.work()), inputs.encoder.name, tell, note
+        self.start: tuple[float, int] | None = None
+        self.is_measured = False
+
+    def reach(self, place: int) -> None:
+        """Tells that all before a place are embedded."""
+        self.tell(round(len(self.ends) * float(self.ends[place - 1] / self.ends[-1])), len(self.ends))
+
+    def measure(self, place: int) -> None:
+        """Takes the speed of the second batch, as the encoder is loaded with the first, when it reaches a place."""
+        now = (time.monotonic(), int(self.ends[place - 1]))
+        if self.start is not None and not self.is_measured:
+            left = (self.ends[-1] - now[1]) * (now[0] - self.start[0]) / (now[1] - self.start[1])
+            if left >= LONG:
+                self.note(f"embedding by {self.encoder} takes about {left / 60.0:.0f} min more")
+            self.is_measured = True
+        self.start = now
+
+
+def _embed_rows(inputs: Embeddable, rows: Index, progress: _Progress) -> Numbers:
     batches = [rows[start : start + inputs.batch] for start in range(0, len(rows), inputs.batch)]
     blocks = []
     for batch, block in zip(batches, inputs.embed(batches), strict=True):
         blocks.append(block)
-        tell(int(batch[-1]) + 1, count)
+        progress.measure(int(batch[-1]) + 1)
+        progress.reach(int(batch[-1]) + 1)
     return np.concatenate(blocks)
 
 

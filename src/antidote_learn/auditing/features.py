@@ -76,6 +76,12 @@ def neighbour_features(data: Prepared) -> Numbers:
     return numbers
 
 
+def plain_features(data: Prepared) -> Any:
+    """Returns the rows (N, D) of a table as they were encoded, words as TF-IDF: a sparse matrix, or an array."""
+    rows = data.rows
+    return rows.matrix if isinstance(rows, SparseRows) else rows.take(np.arange(len(rows))).numpy()
+
+
 def same_rows(data: Prepared, inputs: Inputs) -> NDArray[np.int64]:
     """Returns a number (N,) that identical rows share: rows equal to the last bit, or in all columns that count.
 
@@ -125,8 +131,7 @@ def _rescale_rows(rows: SampleRows, encoding: FeatureEncoding) -> SampleRows:
 
 def _replace_texts(data: Prepared, short: Callable[[Any], Numbers]) -> Numbers:
     """Returns the rows of a table with each block of TF-IDF replaced, beside the other columns."""
-    rows, columns = data.rows, getattr(data.encoding, "columns", ())
-    whole: Any = rows.matrix if isinstance(rows, SparseRows) else rows.take(np.arange(len(rows))).numpy()
+    whole, columns = plain_features(data), getattr(data.encoding, "columns", ())
     ends = np.cumsum([column.width for column in columns])
     blocks = []
     for column, end in zip(columns, ends, strict=True):

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from antidote_learn.auditing.counts import class_errors
+from antidote_learn.auditing.counts import Count, class_errors
 from antidote_learn.auditing.scores import LabelScores
 
 NAMED = 3  # the most rows that a reason names, so that it stays a sentence
+CHANCE = 3.0  # standard errors by which the share of wrong labels of a class may differ by chance, one class of many
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -106,10 +107,11 @@ def _twins(rows: AuditRows) -> dict[int, str]:
     return found
 
 
-def class_summary(rows: AuditRows, scores: LabelScores) -> pd.DataFrame:
+def class_summary(rows: AuditRows, scores: LabelScores, counted: Count) -> pd.DataFrame:
     """Returns for each class the rows given it, how many of them are believed wrong, and how many should have it.
 
-    The second is by `class_errors`; the third is a sum of probabilities, as a whole number.
+    The second is by `class_errors`, with the interval that it was counted with; the third is a sum of probabilities, as
+    a whole number.
     """
     count = len(rows.classes)
     given = np.bincount(rows.labels, minlength=count)
@@ -121,9 +123,22 @@ def class_summary(rows: AuditRows, scores: LabelScores) -> pd.DataFrame:
             "given": given,
             "estimated_errors": errors,
             "error_rate": errors / np.maximum(given, 1),
+            "interval": counted.by_class.tolist(),
             "missing": np.rint(np.bincount(true, probs, minlength=count)).astype(np.int64),
         }
     )
+
+
+def unequal_classes(classes: pd.DataFrame) -> pd.DataFrame:
+    """Returns the classes of `class_summary` that are wrong more often than chance explains, the most often first.
+
+    These have more wrong labels than three standard errors above the share of all rows.
+    """
+    given, errors = (pd.to_numeric(classes[name], errors="coerce") for name in ("given", "estimated_errors"))
+    rate = errors.sum() / max(given.sum(), 1)
+    above = errors - rate * given > CHANCE * np.sqrt(given * rate * max(1.0 - rate, 0.0))
+    unequal: pd.DataFrame = classes[above].sort_values("error_rate", ascending=False, kind="stable")
+    return unequal
 
 
 def pair_summary(rows: AuditRows, scores: LabelScores) -> pd.DataFrame:

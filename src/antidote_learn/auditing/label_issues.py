@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from antidote_learn.auditing.counts import check_cut, flag_rows
+from antidote_learn.auditing.cuts import Cut, flag_rows
 from antidote_learn.auditing.issue_table import AuditRows, issues_table
 from antidote_learn.auditing.neighbours import duplicate_groups, nearest_rows
 from antidote_learn.auditing.scores import score
@@ -29,6 +29,7 @@ def find_label_issues(
     pred_probs: Any = None,
     features: Any = None,
     *,
+    flag: int | None = None,
     max_flagged: int | None = None,
     fdr: float | None = None,
 ) -> pd.DataFrame:
@@ -40,6 +41,7 @@ def find_label_issues(
         pred_probs: (N, K) probabilities of a model that was not trained on the row, as from cross-validation. It is
             read a block at a time: a memory-mapped array may be larger than the memory.
         features: (N, D) numbers, such as embeddings: rows that are near should belong together.
+        flag: Flag exactly so many rows, the worst; without ``max_flagged`` and ``fdr``.
         max_flagged: Flag at most so many rows.
         fdr: Flag as many rows as possible while no larger share of them is expected to be right.
 
@@ -59,11 +61,13 @@ def find_label_issues(
     """
     if pred_probs is None and features is None:
         raise ValueError("give pred_probs (held-out probabilities), features, or both; received neither")
+    cut = Cut(flag, max_flagged, fdr)
     given, classes = _number_by_columns(labels, pred_probs)
+    cut.check_rows(len(given))
     if pred_probs is None and len(classes) > min(len(given), MANY):
         given, classes = _drop_empty_classes(given, classes)
     said = [] if pred_probs is None else [_read_probabilities(pred_probs, given, len(classes))]
-    return issues_of(given, classes, said, features, max_flagged=max_flagged, fdr=fdr)
+    return issues_of(given, classes, said, features, cut)
 
 
 def issues_of(
@@ -71,19 +75,16 @@ def issues_of(
     classes: Sequence[Any],
     said: Sequence[Beliefs],
     features: Any,
-    *,
-    max_flagged: int | None,
-    fdr: float | None,
+    cut: Cut,
 ) -> pd.DataFrame:
     """Returns the table of every row, from predictions and, if there are features, from neighbours in them."""
-    check_cut(max_flagged, fdr)
     around = same = None
     if features is not None:
         numbers = _read_features(features, len(given))
         around, same = nearest_rows(numbers), duplicate_groups([numbers])
     trust = said[0].of(given) if said else None
     scores = score(given, len(classes), said=said, around=around, trust=trust)
-    flags = flag_rows(scores.quality, scores.log_odds, max_flagged=max_flagged, fdr=fdr)
+    flags = flag_rows(scores.quality, scores.log_odds, cut)
     return issues_table(AuditRows(given, tuple(classes), np.arange(len(given)), around, same, {}), scores, flags)
 
 

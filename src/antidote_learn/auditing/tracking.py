@@ -13,6 +13,7 @@ from torch import Tensor
 
 from antidote_learn._checks import check_whole
 from antidote_learn._types import Relaxed
+from antidote_learn.auditing.cuts import Cut
 from antidote_learn.auditing.label_issues import MOST, issues_of, number_labels
 from antidote_learn.core.beliefs import MeanBeliefs
 from antidote_learn.data.labels import as_numpy
@@ -88,18 +89,28 @@ class Tracker:
             probs[np.arange(len(rows)), self._labels[rows]] = believed
         return probs
 
-    def table(self, features: Any = None, *, max_flagged: int | None = None, fdr: float | None = None) -> pd.DataFrame:
+    def table(
+        self,
+        features: Any = None,
+        *,
+        flag: int | None = None,
+        max_flagged: int | None = None,
+        fdr: float | None = None,
+    ) -> pd.DataFrame:
         """Returns every sample, the worst first, with the columns of `find_label_issues`.
 
         Args:
             features: (N, D) numbers, such as embeddings: rows that are near should belong together.
+            flag: Flag exactly so many samples, the worst; without ``max_flagged`` and ``fdr``.
             max_flagged: Flag at most so many samples.
             fdr: Flag as many samples as possible while no larger share of them is expected to be right.
         """
+        cut = Cut(flag, max_flagged, fdr)
+        cut.check_rows(len(self._labels))
         if not self._said.seen.any():
             raise ValueError("nothing was added yet: call add(index, logits) in every step")
         said = [self._said.mean]
-        return issues_of(self._labels, self._classes, said, features, max_flagged=max_flagged, fdr=fdr)
+        return issues_of(self._labels, self._classes, said, features, cut)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns the state for a checkpoint."""

@@ -27,7 +27,7 @@ SHOWN = (
     "features",
     "out",
 )
-WORST, PAIRS = 10, 5  # the most rows and pairs of classes in the report, so that it fits on a screen
+WORST, CLASSES, PAIRS = 10, 5, 5  # the most rows, classes and pairs of classes in the report, which fits on a screen
 WIDTH = 100  # the most characters of a reason in the report
 
 
@@ -37,6 +37,7 @@ def audit(
     text: given.Text = None,
     image: given.Image = None,
     encoder: given.Encoder = "auto",
+    flag: Annotated[int | None, typer.Option(help="Exact number of rows to flag, the worst.")] = None,
     max_flagged: Annotated[int | None, typer.Option(help="Largest number of rows to flag.")] = None,
     fdr: Annotated[float | None, typer.Option(help="Largest share of flagged rows that may be right.")] = None,
     noise: Annotated[str, typer.Option(help="Noise to add first, as a trial, e.g. symmetric:0.2.")] = "none",
@@ -66,6 +67,7 @@ def audit(
             "text": tuple(text or ()),
             "image": image,
             "encoder": encoder,
+            "flag": flag,
             "max_flagged": max_flagged,
             "fdr": fdr,
             "noise": noise,
@@ -137,6 +139,8 @@ def _undo(log: Path) -> None:
 
 
 def _report(found: "Audit") -> None:
+    from antidote_learn.auditing.issue_table import unequal_classes
+
     summary, (low, high) = found.summary, found.interval
     say(
         f"{found.estimated_errors} of {summary['n']} labels look wrong ({100 * found.noise_rate:.1f} %), "
@@ -152,6 +156,11 @@ def _report(found: "Audit") -> None:
         typer.echo()
         say("The worst rows:")
         _print_rows(found.table[found.table["is_label_issue"]].head(WORST), _row_text)
+    unequal = unequal_classes(found.by_class)
+    if len(unequal):
+        typer.echo()
+        say("The classes whose labels are wrong most often:")
+        _print_rows(unequal.head(CLASSES), _class_text)
     if summary["pairs"]:
         typer.echo()
         say("The most frequent mistakes:")
@@ -174,6 +183,12 @@ def _row_text(row: dict[str, Any]) -> str:
     reason = escape_text(row["reason"])
     reason = reason if len(reason) <= WIDTH else f"{reason[: WIDTH - 3]}..."
     return f"row {row['index']}{name}: labelled {row['given_label']}; {reason}"
+
+
+def _class_text(row: dict[str, Any]) -> str:
+    counts = f"{row['estimated_errors']} of {row['given']} rows look wrong ({100 * row['error_rate']:.0f} %)"
+    ends = row["interval"]  # audits of version 0.2 have none
+    return f"{row['label']}: {counts}" + (f", between {ends[0]} and {ends[1]}" if isinstance(ends, list) else "")
 
 
 def _pair_text(row: dict[str, Any]) -> str:

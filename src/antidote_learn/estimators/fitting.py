@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
+from antidote_learn.auditing.judges import probabilities
 from antidote_learn.estimators.targets import Floats, Integers
 
 
@@ -39,19 +39,3 @@ def _weight_name(model: Any) -> str:
             "LogisticRegression, a forest or boosting, or AntidoteClassifier, which needs no other"
         )
     return f"{prefix}sample_weight"
-
-
-def probabilities(model: Any, X: Any, count: int) -> Floats:
-    """The probabilities (N, K) by a model; a class that it did not see has 0."""
-    said = model.predict_proba(X)
-    probs = np.zeros((len(said), count))
-    probs[:, model.classes_] = said
-    return probs
-
-
-def copy_with_seeds(estimator: Any, draws: Any) -> Any:
-    """Copy an estimator, with a seed for every random state that is None."""
-    model = clone(estimator)
-    states = {name: value for name, value in model.get_params().items() if name.split("__")[-1] == "random_state"}
-    free = sorted(name for name, value in states.items() if value is None)
-    return model.set_params(**{name: draws.randint(np.iinfo(np.int32).max) for name in free})

@@ -18,11 +18,12 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
+from antidote_learn.auditing.judges import copy_with_seeds, probabilities
 from antidote_learn.auditing.scores import LabelScores
 from antidote_learn.core.budgets import delta_from_rate
 from antidote_learn.core.rates import doubt, rate_of_probabilities, too_few
 from antidote_learn.core.relaxation import relax
-from antidote_learn.estimators.fitting import copy_with_seeds, fit_copy, judge_rows, probabilities
+from antidote_learn.estimators.fitting import fit_copy, judge_rows
 from antidote_learn.estimators.targets import (
     Floats,
     Integers,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from antidote_learn.auditing.counts import flag_rows
+from antidote_learn.auditing.cuts import Cut, flag_rows
 from antidote_learn.auditing.issue_table import AuditRows, issues_table
 from antidote_learn.auditing.scores import LabelScores, score
 from antidote_learn.core.beliefs import Beliefs, blocks
@@ -50,6 +50,6 @@ def score_labels(probs: Floats, labels: Integers) -> LabelScores:
 def issues_of_rows(scores: LabelScores, labels: Integers, classes: NDArray[Any], X: Any) -> pd.DataFrame:
     """The table of `find_label_issues` for the rows of X, in their order and with their index."""
     rows = AuditRows(labels, tuple(classes.tolist()), np.arange(len(labels)), None, None, {})
-    flags = flag_rows(scores.quality, scores.log_odds, max_flagged=None, fdr=None)
+    flags = flag_rows(scores.quality, scores.log_odds, Cut())
     table = issues_table(rows, scores, flags).sort_values("index", ignore_index=True).drop(columns="index")
     return table.set_index(X.index) if isinstance(X, pd.DataFrame) else table
