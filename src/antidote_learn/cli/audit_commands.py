@@ -121,6 +121,7 @@ def apply(
 
         done = apply_decisions(decisions, data, label=label, out=out, in_place=in_place)
     counts = f"{done.relabelled} labels changed, {done.dropped} rows dropped, {done.kept} kept as they were"
+    counts += f", {done.unsure} unsure" if done.unsure else ""
     say(f"already applied: {counts}" if done.already else counts)
     say(f"corrected data: {done.out}", err=True)
     if done.log.exists():
