@@ -42,7 +42,10 @@ def made(
     rows = AuditRows(labels, classes, np.arange(count), around, None, {})
     about = {"data": name, "data_hash": f"{name}{count}", "features": "numbers", "out": None, **known}
     contradicted = int((shift > 0).sum())
-    return build_audit(rows, scores, wrong, contradicted, max_flagged=None, fdr=None, about=about, inputs=inputs)
+    source = inputs if isinstance(inputs, pd.DataFrame) else None
+    return build_audit(
+        rows, scores, wrong, contradicted, max_flagged=None, fdr=None, about=about, inputs=inputs, source=source
+    )
 
 
 class Page:

@@ -104,6 +104,24 @@ def test_what_is_written(table, tmp_path):
     assert stored.posterior.classes == ("class 0", "class 1", "class 2")
 
 
+def test_the_tables_carry_the_columns_of_the_data_where_asked(table, tmp_path):
+    arguments = ("audit", table, "--label", "kind", "--out", tmp_path / "audit", "--quiet")
+    done = antidote(*arguments, "--with-columns", "--export", tmp_path / "rows.parquet")
+    assert done.code == 0, done.err
+    source = pd.read_csv(table)
+    for rows in (pd.read_csv(tmp_path / "audit" / "issues.csv"), pd.read_parquet(tmp_path / "rows.parquet")):
+        found = rows[list("abcd")].to_numpy()
+        np.testing.assert_allclose(found, source[list("abcd")].to_numpy()[rows["index"]], rtol=1e-12)
+    assert "a" not in pd.read_parquet(tmp_path / "audit" / "issues.parquet")
+    assert antidote(*arguments, "--resume").code == 0
+    assert "a" not in pd.read_csv(tmp_path / "audit" / "issues.csv")
+    assert antidote(*arguments, "--resume", "--with-columns").code == 0
+    assert "a" in pd.read_csv(tmp_path / "audit" / "issues.csv")
+    refused = antidote("audit", "digits", "--out", tmp_path / "digits", "--with-columns")
+    assert (refused.code, "--with-columns carries the columns of a table" in refused.complaint) == (2, True)
+    assert not (tmp_path / "digits").exists()
+
+
 def test_the_report_is_for_people(table, tmp_path):
     done = antidote("audit", table, "--label", "kind", "--out", tmp_path / "audit", "--max-flagged", 3)
     assert done.code == 0, done.err

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from torch import nn
 
@@ -65,9 +66,11 @@ class AuditJob:
         embeddable: The images or texts to embed first; None if there are none.
         names: The class names, in the user's own type.
         inputs: The samples as they were given, in the order of the rows.
+        source: The rows of the table that they are from, in the same order; None if there is none.
         network: The network, or its name.
         about: Entries of the summary that are known before the audit.
         cut: The limits on flagged rows, ``max_flagged`` and ``fdr``.
+        with_columns: Whether ``issues.csv`` carries the columns of the data.
         reporter: The listener to the progress.
     """
 
@@ -78,9 +81,11 @@ class AuditJob:
     embeddable: Embeddable | None
     names: tuple[Any, ...]
     inputs: Inputs
+    source: pd.DataFrame | None
     network: str | nn.Module
     about: dict[str, Any]
     cut: dict[str, Any]
+    with_columns: bool
     reporter: Reporter
 
 
@@ -108,8 +113,9 @@ def _audit_rows(engine: Engine, job: AuditJob) -> Audit:
     rows = AuditRows(data.labels, job.names, data.index, around, same_rows(job.given, job.inputs), _extra_columns(job))
     contradicted = int((evidence.held_out.classes[:, 0] != data.labels).sum())
     about = {**job.about, "judges": who}
-    found = build_audit(rows, scores, rate["rate"], contradicted, **job.cut, about=about, inputs=job.inputs)
-    write_audit(folder, found)
+    own: dict[str, Any] = {"inputs": job.inputs, "source": job.source}
+    found = build_audit(rows, scores, rate["rate"], contradicted, **job.cut, about=about, **own)
+    write_audit(folder, found, with_columns=job.with_columns)
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
     shutil.rmtree(folder / "checkpoint")
     return found

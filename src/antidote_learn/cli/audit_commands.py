@@ -49,6 +49,9 @@ def audit(
     export: Annotated[
         Path | None, typer.Option(help="Also write all rows in the order of the data: a .csv, .parquet or .jsonl file.")
     ] = None,
+    with_columns: Annotated[
+        bool, typer.Option("--with-columns", help="Carry the columns of a table into issues.csv and --export.")
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the audit in the folder.")] = False,
     data_root: given.DataRoot = None,
     download: given.Download = False,
@@ -75,6 +78,7 @@ def audit(
             "epochs": epochs,
             "seed": seed,
             "out": out or Path("audits") / (Path(data).stem or "data"),
+            "with_columns": with_columns,
             "resume": resume,
             "data_root": data_root,
             "download": download,
@@ -90,7 +94,7 @@ def audit(
             writer_for(export)  # a bad name is refused before anything is trained
         found = carry_out_audit(request)
         if export is not None:
-            found.export(export)
+            found.export(export, with_columns=with_columns)
     if as_json:
         typer.echo(json.dumps({key: found.summary.get(key) for key in SHOWN}, indent=2))
     else:
