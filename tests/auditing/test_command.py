@@ -133,6 +133,15 @@ def test_the_report_is_for_people(table, tmp_path):
     assert "review.html" in done.err
 
 
+def test_the_report_has_the_rate_by_class_the_worst_first(table, tmp_path):
+    done = antidote("audit", table, "--label", "kind", "--out", tmp_path / "audit")
+    classes = json.loads((tmp_path / "audit" / "summary.json").read_text())["classes"]
+    worst = sorted(classes, key=lambda row: -row["error_rate"])
+    lines = [f"  {c['label']}: {c['estimated_errors']} of {c['given']} ({100 * c['error_rate']:.1f} %)" for c in worst]
+    at = done.out.splitlines().index("How often each given class looks wrong, the worst first:")
+    assert done.out.splitlines()[at + 1 : at + 4] == lines
+
+
 def test_a_folder_of_images(tmp_path):
     rng = np.random.default_rng(0)
     for k, colour in enumerate(("red", "green")):

@@ -27,7 +27,7 @@ SHOWN = (
     "features",
     "out",
 )
-WORST, PAIRS = 10, 5  # the most rows and pairs of classes in the report, so that it fits on a screen
+WORST, CLASSES, PAIRS = 10, 5, 5  # the most rows, classes and pairs of these in the report, so that it fits on a screen
 WIDTH = 100  # the most characters of a reason in the report
 
 
@@ -157,6 +157,11 @@ def _report(found: "Audit") -> None:
         typer.echo()
         say("The worst rows:")
         _print_rows(found.table[found.table["is_label_issue"]].head(WORST), _row_text)
+    classes = found.by_class.query("estimated_errors > 0").sort_values("error_rate", ascending=False, kind="stable")
+    if len(classes):
+        typer.echo()
+        say("How often each given class looks wrong, the worst first:")
+        _print_rows(classes.head(CLASSES), _class_text)
     if summary["pairs"]:
         typer.echo()
         say("The most frequent mistakes:")
@@ -179,6 +184,10 @@ def _row_text(row: dict[str, Any]) -> str:
     reason = escape_text(row["reason"])
     reason = reason if len(reason) <= WIDTH else f"{reason[: WIDTH - 3]}..."
     return f"row {row['index']}{name}: labelled {row['given_label']}; {reason}"
+
+
+def _class_text(row: dict[str, Any]) -> str:
+    return f"{row['label']}: {row['estimated_errors']} of {row['given']} ({100 * row['error_rate']:.1f} %)"
 
 
 def _pair_text(row: dict[str, Any]) -> str:
