@@ -101,6 +101,12 @@ class Page:
     def run(self, script: str) -> Any:
         return self.browser.execute_script(script)
 
+    def resize(self, width: int, height: int, *, phone: bool = False) -> None:
+        """Shows the page, loaded anew, on another screen."""
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+        self.reload()
+
     def reload(self) -> None:
         """Loads the page anew; on a busy machine the driver may come back before the new document is whole."""
         self.run("window.isOld = true")

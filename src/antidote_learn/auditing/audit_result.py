@@ -65,7 +65,8 @@ class Audit:
 
     def write_review(self, path: str | Path) -> None:
         """Writes the review page, on which people look at suspects and decide: one HTML file, no server."""
-        write_review(Path(path), self.table, self.summary, self.posterior, around=self.around, inputs=self.inputs)
+        data: dict[str, Any] = {"around": self.around, "inputs": self.inputs, "source": self.source}
+        write_review(Path(path), self.table, self.summary, self.posterior, **data)
 
     def export(self, path: str | Path, *, with_columns: bool = False) -> None:
         """Writes every row in the order of the data, for other programs: a .csv, .parquet or .jsonl file.
@@ -186,6 +187,8 @@ def read_audit(folder: Path, inputs: Inputs | None = None, source: pd.DataFrame 
     """
     summary = read_json(folder / "summary.json", SUMMARY)
     check_held(folder / "summary.json", dict(enumerate(summary["interval"])), {0: int, 1: int})
+    for row in summary["classes"]:
+        check_held(folder / "summary.json", row, {"given": int, "estimated_errors": int, "error_rate": (int, float)})
     if summary.get("format") != FORMAT:
         raise ValueError(f"{folder / 'summary.json'} is no summary of format {FORMAT}: use the package that made it")
     posterior, rows = read_posterior(folder), len(table := read_rows(folder / "issues.parquet", COLUMNS))
