@@ -305,7 +305,7 @@ FUNCTIONS = {
     "audit": Entry(
         "(X, y=None, *, label=None, text=(), image=None, encoder='auto', noise='none', noise_seed=None, "
         "subset=None, model=None, epochs=10, judges=(), flag=None, max_flagged=None, fdr=None, seed=0, "
-        "out=None, resume=False, data_root=None, download=False, strict=False, reporter=None)",
+        "out=None, with_columns=False, resume=False, data_root=None, download=False, strict=False, reporter=None)",
         {
             "X": "audit what one has: arrays, a table, a file, a folder, or a known data set",
             "y": "arrays with their labels beside them",
@@ -324,6 +324,7 @@ FUNCTIONS = {
             "fdr": _FDR,
             "seed": "the same audit again, and another one",
             "out": "have the tables as files",
+            "with_columns": "know in a spreadsheet which row is which",
             "resume": "go on after a kill; flag more or fewer rows without training again",
             "data_root": "official files that lie somewhere already",
             "download": "have official files fetched, but only when asked",
@@ -343,7 +344,13 @@ FUNCTIONS = {
     ),
     "undo_decisions": Entry("(log)", {"log": "say which data to take back, by the log of what was done to them"}),
     "Audit.write_review": Entry("(self, path)", {"path": "look at the suspects of an audit made in Python"}),
-    "Audit.export": Entry("(self, path)", {"path": "go on in a spreadsheet, a database or another tool"}),
+    "Audit.export": Entry(
+        "(self, path, *, with_columns=False)",
+        {
+            "path": "go on in a spreadsheet, a database or another tool",
+            "with_columns": "know in a spreadsheet which row is which",
+        },
+    ),
     "find_label_issues": Entry(
         "(labels, pred_probs=None, features=None, *, flag=None, max_flagged=None, fdr=None)",
         {
@@ -384,7 +391,7 @@ FUNCTIONS = {
     "Run.predict_proba": Entry("(self, X)", {"X": "new data of the kind that was trained on"}),
     "Arrays": Entry(
         "(name, inputs, labels, classes, clean_labels=None, test_inputs=None, test_labels=None, test_is_clean=False, "
-        "text=(), notes=(), positions=None)",
+        "text=(), notes=(), positions=None, source=None)",
         {
             "name": "find the data again in a run's summary; a known name has its own protocol and noise",
             "inputs": "images, features, tables, or image files",
@@ -397,6 +404,7 @@ FUNCTIONS = {
             "text": "text that is not recognised as such",
             "notes": "hear what was left out when the data was read",
             "positions": "find a sample again in a source of which some rows were left out",
+            "source": "see the whole row of a table again, with its name",
         },
     ),
     "RobustLoss": Entry(_ROBUST, _ROBUST_NEEDS),
@@ -522,8 +530,8 @@ MEMBERS = {
         "read", "strings", "image", "metrics", "samples", "snapshots", "transition", "predict", "predict_proba",
     },
     "Audit": {
-        "table", "summary", "posterior", "around", "inputs", "estimated_errors", "interval", "noise_rate", "by_class",
-        "by_pair", "write_review", "export",
+        "table", "summary", "posterior", "around", "inputs", "source", "estimated_errors", "interval", "noise_rate",
+        "by_class", "by_pair", "write_review", "export",
     },
     "TransitionEstimate": {"transition", "samples", "standard_errors", "source", "noise_rate"},
     "NoiseRate": {

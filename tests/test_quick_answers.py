@@ -58,6 +58,7 @@ ALL = (
         "audit, noise": (["audit", "digits", "--noise", "x"], "unknown noise 'x'"),
         "audit, encoder": (["audit", "digits", "--encoder", "x"], "encoder must be one of auto, none"),
         "audit, model": (["audit", "digits", "--model", "resnet"], "unknown model 'resnet'"),
+        "audit, columns": (["audit", "digits", "--with-columns"], "--with-columns carries the columns of a table"),
         "audit, share": (["audit", "digits", "--fdr", "2"], "fdr must lie between 0 and 1"),
         "audit, cut": (["audit", "digits", "--flag", "9", "--fdr", "0.1"], "leave out --max-flagged and --fdr"),
         "audit, epochs": (["audit", "digits", "--epochs", "0"], "epochs must be a whole number >= 1"),

@@ -194,6 +194,8 @@ class Arrays:
         text: The columns of a table that hold text, where the user named them.
         notes: Messages for the user: files that were left out, and the like.
         positions: (N,) int64, the rows of the samples in the source; None where no row was left out.
+        source: The table that the inputs are from, in their order, with the columns that nothing learns from, such as
+            row numbers, but without labels; None where the source is no table.
     """
 
     name: str
@@ -207,6 +209,7 @@ class Arrays:
     text: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     positions: NDArray[np.int64] | None = None
+    source: DataFrame | None = None
 
 
 @dataclass(frozen=True, eq=False)

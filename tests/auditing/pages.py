@@ -43,7 +43,8 @@ def made(
     rows = AuditRows(labels, classes, np.arange(count), around, None, {})
     about = {"data": name, "data_hash": f"{name}{count}", "features": "numbers", "out": None, **known}
     contradicted = np.bincount(labels[shift > 0], minlength=len(classes))
-    return build_audit(rows, scores, wrong, contradicted, Cut(), about=about, inputs=inputs)
+    source = inputs if isinstance(inputs, pd.DataFrame) else None
+    return build_audit(rows, scores, wrong, contradicted, Cut(), about=about, inputs=inputs, source=source)
 
 
 class Page:
@@ -98,6 +99,12 @@ class Page:
 
     def run(self, script: str) -> Any:
         return self.browser.execute_script(script)
+
+    def resize(self, width: int, height: int, *, phone: bool = False) -> None:
+        """Shows the page, loaded anew, on another screen."""
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+        self.reload()
 
     def reload(self) -> None:
         """Loads the page anew; on a busy machine the driver may come back before the new document is whole."""

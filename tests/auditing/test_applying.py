@@ -57,6 +57,22 @@ def test_a_csv_keeps_every_other_cell(csv, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("data", ["csv", "images"])
+def test_an_unsure_row_stays_as_it_is_and_is_logged(data, request, tmp_path):
+    source = request.getfixturevalue(data)
+    label = "kind" if data == "csv" else None
+    decisions = decided(tmp_path, "1,cat,unsure,cat" if data == "images" else "2,cat,unsure,", "0,cat,relabel,dog")
+    done = apply_decisions(decisions, source, label=label)
+    assert (done.relabelled, done.dropped, done.kept, done.unsure) == (1, 0, 0, 1)
+    change, row = changes(done.log)
+    assert (change["index"], change["new_label"]) == (0, "dog")
+    assert row == {"index": 2 if data == "csv" else 1, "given_label": "cat", "decision": "unsure"}
+    if data == "csv":
+        assert done.out.read_text().splitlines()[3] == "009,NA,cat"
+    else:
+        assert (done.out / "cat" / "sub" / "2.png").exists()
+
+
 @pytest.mark.parametrize("name", ["data.tsv", "data.csv.gz"])
 def test_other_tables_of_text(name, tmp_path):
     path = tmp_path / name
@@ -190,7 +206,7 @@ REFUSED = {
     "a number of 5000 digits": (["1" * 5000 + ",dog,drop,"], "whole numbers"),
     "unknown class": (["0,cat,relabel,../../bird"], "'../../bird', which is no class"),
     "no class": (["0,cat,accept,"], "'', which is no class"),
-    "unknown decision": (["0,cat,change,dog"], "accepted: accept, keep, relabel, drop"),
+    "unknown decision": (["0,cat,change,dog"], "accepted: accept, keep, relabel, drop, unsure"),
 }
 
 
@@ -288,5 +304,8 @@ def test_the_command_says_what_was_done(csv, tmp_path):
     assert done.code == 0, done.err
     assert done.out == "1 labels changed, 0 rows dropped, 0 kept as they were\n"
     assert "b.csv.changes.jsonl" in done.err
+    unsure = decided(tmp_path, "0,cat,accept,dog", "1,dog,unsure,dog")
+    done = antidote("apply", unsure, csv, "--label", "kind", "--out", tmp_path / "c.csv")
+    assert done.out == "1 labels changed, 0 rows dropped, 0 kept as they were, 1 unsure\n"
     again = antidote("apply", tmp_path / "decisions.csv", csv, "--label", "kind", "--out", tmp_path / "b.csv")
     assert (again.code, "exists already" in again.complaint) == (2, True)

@@ -109,6 +109,24 @@ def test_what_is_written(table, tmp_path):
     assert stored.posterior.classes == ("class 0", "class 1", "class 2")
 
 
+def test_the_tables_carry_the_columns_of_the_data_where_asked(table, tmp_path):
+    arguments = ("audit", table, "--label", "kind", "--out", tmp_path / "audit", "--quiet")
+    done = antidote(*arguments, "--with-columns", "--export", tmp_path / "rows.parquet")
+    assert done.code == 0, done.err
+    source = pd.read_csv(table)
+    for rows in (pd.read_csv(tmp_path / "audit" / "issues.csv"), pd.read_parquet(tmp_path / "rows.parquet")):
+        found = rows[list("abcd")].to_numpy()
+        np.testing.assert_allclose(found, source[list("abcd")].to_numpy()[rows["index"]], rtol=1e-12)
+    assert "a" not in pd.read_parquet(tmp_path / "audit" / "issues.parquet")
+    assert antidote(*arguments, "--resume").code == 0
+    assert "a" not in pd.read_csv(tmp_path / "audit" / "issues.csv")
+    assert antidote(*arguments, "--resume", "--with-columns").code == 0
+    assert "a" in pd.read_csv(tmp_path / "audit" / "issues.csv")
+    refused = antidote("audit", "digits", "--out", tmp_path / "digits", "--with-columns")
+    assert (refused.code, "--with-columns carries the columns of a table" in refused.complaint) == (2, True)
+    assert not (tmp_path / "digits").exists()
+
+
 def test_the_report_is_for_people(table, tmp_path):
     done = antidote("audit", table, "--label", "kind", "--out", tmp_path / "audit", "--max-flagged", 3)
     assert done.code == 0, done.err
@@ -119,6 +137,15 @@ def test_the_report_is_for_people(table, tmp_path):
     assert "wrong most often" not in done.out  # all classes are alike
     assert "issues.csv" in done.err
     assert "review.html" in done.err
+
+
+def test_the_report_has_the_rate_by_class_the_worst_first(table, tmp_path):
+    done = antidote("audit", table, "--label", "kind", "--out", tmp_path / "audit")
+    classes = json.loads((tmp_path / "audit" / "summary.json").read_text())["classes"]
+    worst = sorted(classes, key=lambda row: -row["error_rate"])
+    lines = [f"  {c['label']}: {c['estimated_errors']} of {c['given']} ({100 * c['error_rate']:.1f} %)" for c in worst]
+    at = done.out.splitlines().index("How often each given class looks wrong, the worst first:")
+    assert done.out.splitlines()[at + 1 : at + 4] == lines
 
 
 def test_a_folder_of_images(tmp_path):

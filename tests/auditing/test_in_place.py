@@ -70,6 +70,25 @@ def test_twice_is_once_and_undone_is_before(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["data.csv", "images"])
+def test_unsure_rows_are_logged_and_do_not_hinder_undoing(name, tmp_path):
+    data = make_data(tmp_path, name)
+    before = tree(data.parent)
+    decisions = write_decisions(tmp_path / "decisions.csv", data, ["0,cat,relabel,dog", "1,cat,unsure,cat"])
+    first = apply_decisions(decisions, data, in_place=True)
+    assert (first.relabelled, first.unsure) == (1, 1)
+    assert apply_decisions(decisions, data, in_place=True).unsure == 1  # as the log tells
+    lines = [json.loads(line) for line in first.log.read_text().splitlines()]
+    assert lines[-1] == {"index": 1, "given_label": "cat", "decision": "unsure"}
+    assert not undo_decisions(first.log).already
+    found = tree(tmp_path)
+    assert {name: found[name] for name in before} == before
+    lines[0].pop("unsure")  # a log of before there was such a decision
+    first.log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    apply_decisions(decisions, data, in_place=True)
+    assert not undo_decisions(first.log).already
+
+
+@pytest.mark.parametrize("name", ["data.csv", "images"])
 def test_the_command_recognises_what_it_did(name, tmp_path):
     data = make_data(tmp_path, name)
     arguments = ("apply", write_decisions(tmp_path / "decisions.csv", data, LINES), data, "--in-place")

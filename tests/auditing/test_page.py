@@ -1,7 +1,5 @@
 """The review page in Chromium, from file://: scrolling, keys, undo, bulk, reload, export, and hostile data."""
 
-import base64
-import io
 import json
 import re
 from pathlib import Path
@@ -11,13 +9,12 @@ from urllib.request import url2pathname
 import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
 
 from antidote_learn import apply_decisions, audit, inject
 from antidote_learn._types import ImageFiles
+from antidote_learn.auditing.audit_result import cut_again
 from antidote_learn.auditing.decisions import match_decisions, read_decisions
-from antidote_learn.auditing.page_samples import PICTURE_BYTES, PICTURES, collect_samples
-from tests.auditing.pages import Page, made, needs_browser
+from tests.auditing.pages import made, needs_browser
 
 CLASSES = tuple("abcdefghij")
 SCROLL = """
@@ -33,21 +30,6 @@ function frame(now) {
 }
 requestAnimationFrame(frame);
 """
-
-
-@pytest.fixture
-def opened(tmp_path):
-    pages = []
-
-    def open_page(found):
-        path = tmp_path / "review.html"
-        found.write_review(path)
-        pages.append(Page(path, tmp_path / f"browser{len(pages)}"))
-        return pages[-1]
-
-    yield open_page
-    for page in pages:
-        page.close()
 
 
 @needs_browser
@@ -69,25 +51,32 @@ def test_a_hundred_thousand_suspects_scroll_smoothly(opened):
     assert page.text("done") == "100,000 decisions"
 
 
+def suggestions(found):
+    """The flagged rows of an audit, with the numbers of the given and the likeliest class."""
+    flagged = found.table[found.table["is_label_issue"]].reset_index(drop=True)
+    beliefs, labels = found.posterior.beliefs, found.posterior.labels
+    return flagged, labels[flagged["index"]], beliefs.classes[flagged["index"], 0]
+
+
 @needs_browser
 def test_a_review_by_keyboard_alone(opened):
-    found = made(600, CLASSES, wrong=0.2, inputs=pd.DataFrame({"words": ["some text"] * 600, "x": 1.5}))
-    flagged = found.table[found.table["is_label_issue"]].reset_index(drop=True)
+    nine = CLASSES[:9]
+    found = made(600, nine, wrong=0.2, inputs=pd.DataFrame({"words": ["some text"] * 600, "x": 1.5}))
+    flagged, labels, likeliest = suggestions(found)
     page = opened(found)
-    likeliest = found.posterior.beliefs.classes[flagged["index"]]
     shares = page.run("return [...document.querySelectorAll('.quality, .share')].map((one) => one.textContent)")
     assert "<1 %" in shares
     assert not {"0 %", "100 %"} & set(shares)  # nothing is sure
 
-    page.keys("a", "\ue007", "k", "3", "d", "1", "\ue015", "a", "2", "k", "d")  # Enter, an arrow down among them
+    page.keys("a", "\ue007", "k", "3", "d", "1", "\ue015", "u", "9", "k", "d")  # Enter, an arrow down among them
     rows = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10]
-    given = [flagged["given_label"][row] for row in rows]
-    new = [CLASSES[likeliest[row, at]] for row, at in zip(rows, (0, 0, 0, 2, 0, 0, 0, 1, 0, 0), strict=True)]
-    words = ["accept", "accept", "keep", "relabel", "drop", "accept", "accept", "relabel", "keep", "drop"]
-    new = [{"keep": own, "drop": ""}.get(word, label) for word, own, label in zip(words, given, new, strict=True)]
-    words = ["keep" if label == own else word for word, own, label in zip(words, given, new, strict=True)]
+    own, best = [nine[labels[row]] for row in rows], [nine[likeliest[row]] for row in rows]
+    new = [best[0], best[1], own[2], "c", "", "a", own[6], "i", own[8], ""]  # a digit is the same class on every row
+    words = ["accept", "accept", "keep", "relabel", "drop", "relabel", "unsure", "relabel", "keep", "drop"]
+    for at in (3, 5, 7):
+        words[at] = "keep" if new[at] == own[at] else "accept" if new[at] == best[at] else "relabel"
     expected = pd.DataFrame(
-        {"index": flagged["index"][rows].astype(str), "given_label": given, "decision": words, "new_label": new}
+        {"index": flagged["index"][rows].astype(str), "given_label": own, "decision": words, "new_label": new}
     ).reset_index(drop=True)
     pd.testing.assert_frame_equal(page.exported(), expected, check_dtype=False)
 
@@ -97,7 +86,112 @@ def test_a_review_by_keyboard_alone(opened):
     pd.testing.assert_frame_equal(page.exported(), expected[:8], check_dtype=False)
     page.reload()
     pd.testing.assert_frame_equal(page.exported(), expected[:8], check_dtype=False)
+    back = match_decisions(page.exported(), [nine[label] for label in found.posterior.labels], nine)
+    assert [change.index for change in back.unsure] == [flagged["index"][7]]
     assert not page.complaints()
+
+
+@needs_browser
+def test_a_class_that_is_a_digit_has_it_as_its_key(opened):
+    digits = tuple("0123456789")
+    found = made(600, digits, wrong=0.2)
+    _, labels, likeliest = suggestions(found)
+    page = opened(found)
+    keys = page.run("return [...document.querySelectorAll('.choices li')].map((one) => one.textContent.slice(0, 2))")
+    assert keys == [2 * digit for digit in digits]
+    page.keys(*digits)
+    exported = page.exported()
+    assert exported["new_label"].tolist() == list(digits)
+    for at, word in enumerate(exported["decision"]):
+        assert word == ("keep" if at == labels[at] else "accept" if at == likeliest[at] else "relabel")
+    page.keys("7")
+    assert page.exported()["new_label"][10] == "7"
+
+
+MANY = (*(f"class {number}" for number in range(10)), "Bear", "bear cub", "polar bear", "10", "1", "user's <b>")
+
+
+@needs_browser
+def test_one_of_many_classes_is_chosen_by_the_beginning_of_its_name(opened):
+    found = made(600, MANY, wrong=0.3)
+    _, labels, likeliest = suggestions(found)
+    page = opened(found)
+    chosen = []
+
+    def offered():
+        return page.run("return [...document.querySelectorAll('.choices .name')].map((one) => one.textContent)")
+
+    assert len(offered()) == 10
+    assert not page.run("return document.querySelector('.choices kbd')")  # no digit means a class of a row only
+    for keys, names, taken in (
+        ("cbear", ["Bear", "bear cub", "polar bear"], "Bear"),
+        ("cBEAR ", ["Bear", "bear cub", "polar bear"], "Bear"),
+        ("cpo", ["polar bear"], "polar bear"),
+        ("cclass 3", ["class 3"], "class 3"),
+        ("1", ["1", "10", "class 1"], "1"),  # a digit begins a name
+        ("10", ["10"], "10"),
+        ("cuser", ["user's <b>"], "user's <b>"),
+    ):
+        page.keys(*keys)
+        assert offered() == names
+        assert page.run("return document.activeElement.id") == "class"
+        page.keys("\ue007")
+        chosen.append(taken)
+        assert page.run("return document.activeElement.id") == "list"
+    exported = page.exported()
+    assert exported["new_label"].tolist() == chosen
+    for at, word in enumerate(exported["decision"]):
+        name = chosen[at]
+        kinds = {MANY[likeliest[at]]: "accept", MANY[labels[at]]: "keep"}
+        assert word == kinds.get(name, "relabel")
+    page.keys("c", "z", "z", "z", "\ue007")  # no name has that
+    assert "No class is called so." in page.text("said")
+    page.keys("\ue00c")  # Escape
+    assert page.run("return document.activeElement.id") == "list"
+    assert len(offered()) == 10
+    assert len(page.exported()) == len(chosen)
+    page.keys("a")  # keys mean what they did
+    assert len(page.exported()) == len(chosen) + 1
+    assert not page.complaints()
+
+
+@needs_browser
+def test_no_flagged_row_suggests_its_own_label(opened):
+    found = cut_again(made(400, CLASSES, wrong=0.2), max_flagged=None, fdr=0.7)  # more rows than look wrong
+    flagged, labels, likeliest = suggestions(found)
+    assert (labels == likeliest).sum() > 50
+    page = opened(found)
+    page.click("bulk")
+    exported = page.exported()
+    second = found.posterior.beliefs.classes[flagged["index"], 1]
+    expected = [CLASSES[k] for k in np.where(labels == likeliest, second, likeliest)]
+    assert exported["index"].tolist() == flagged["index"].astype(str).tolist()
+    assert exported["decision"].tolist() == ["accept"] * len(flagged)
+    assert exported["new_label"].tolist() == expected
+    assert not (exported["new_label"] == exported["given_label"]).any()
+
+
+@needs_browser
+def test_decisions_of_an_earlier_page_are_found(opened):
+    found = cut_again(made(400, CLASSES, wrong=0.2), max_flagged=None, fdr=0.7)
+    flagged, labels, likeliest = suggestions(found)
+    own = int(np.flatnonzero(labels == likeliest)[0])  # whose suggestion once was its own label
+    index = flagged["index"].tolist()
+    entries = [[index[0], 1, int(likeliest[0])], [index[1], 2, int(labels[1])], [index[2], 3, 9], [index[3], 4, -1]]
+    entries.append([index[own], 1, int(labels[own])])
+    page = opened(found)
+    page.keys("a")
+    page.reload()
+    [key] = page.run("return Object.keys(localStorage)")
+    keep = "addEventListener('pagehide', () => localStorage.setItem(...window.filled))"
+    page.browser.execute_script(f"window.filled = [...arguments]; {keep}", key, json.dumps(entries))
+    page.reload()
+    exported = page.exported()
+    assert exported["index"].tolist() == [str(entry[0]) for entry in entries]
+    third = "keep" if labels[2] == 9 else "accept" if likeliest[2] == 9 else "relabel"
+    assert exported["decision"].tolist() == ["accept", "keep", third, "drop", "keep"]
+    names = [CLASSES[likeliest[0]], CLASSES[labels[1]], "j", "", CLASSES[labels[own]]]
+    assert exported["new_label"].tolist() == names
 
 
 @needs_browser
@@ -105,11 +199,9 @@ def test_it_fits_a_phone_and_is_dark_where_that_is_wished(opened):
     long = tuple(f"{name * 12} a long name of a class, {name}" for name in CLASSES)
     page = opened(made(400, long, wrong=0.2, inputs=pd.DataFrame({"words": ["some text, " * 30] * 400})))
     light = page.run("return getComputedStyle(document.body).backgroundColor")
-    phone = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
-    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
-    page.reload()
+    page.resize(360, 740, phone=True)
     assert page.run("return document.documentElement.scrollWidth") == 360
     assert page.run("return getComputedStyle(document.body).backgroundColor") != light
 
@@ -142,7 +234,8 @@ def test_a_pair_of_classes_is_filtered_and_accepted_at_once(opened):
 STORED = (
     "null", "{}", "5", "[1]", "true", '"text"', "[null]", "[[]]", "[[0]]", "[{}]", '{"length": 2}', "no JSON {", "",
     "[[0, 9, 0]]", "[[0, 0, 0]]", "[[0, 1, 99]]", "[[0, 3, -1]]", '[["0", 1, 0]]', "[[0, 1, 0.5]]", "[[-1, 1, 0]]",
-    "[[0, 4, 2]]", "[[0, 1, 0, 0]]", "[[0, 1, null]]", '[[0, "1", 0]]', '[{"0": 0, "1": 1, "2": 0, "length": 3}]',
+    "[[0, 5, 99]]", "[[0, 5, -1]]", "[[0, 6, 0]]", "[[0, 4, 2]]", "[[0, 1, 0, 0]]",
+    "[[0, 1, null]]", '[[0, "1", 0]]', '[{"0": 0, "1": 1, "2": 0, "length": 3}]',
     "[" * 5000 + "]" * 5000,
 )  # fmt: skip
 
@@ -235,27 +328,6 @@ def test_a_hostile_data_set_runs_no_script(opened):
     for change in back.changes:
         assert change.new_label == flagged["predicted_label"][change.index]
     assert len(back.changes) + back.kept == len(flagged)
-
-
-def test_pictures_stay_within_their_bounds(tmp_path):
-    noise = np.random.default_rng(0).integers(0, 256, (300, 400, 3), dtype=np.uint8)
-    Image.fromarray(noise).save(tmp_path / "noise.png")
-    (tmp_path / "broken.png").write_text("no image")
-    names = ("noise.png", "broken.png") * 1100
-    files = collect_samples(ImageFiles(tmp_path, names[:6], 32), range(6))
-    assert all(len(text) <= 4 * PICTURE_BYTES / 3 + 4 for text in files.pictures)
-    assert files.pictures[0]
-    assert not files.pictures[1]
-    many = collect_samples(np.zeros((2500, 1, 8, 8), dtype=np.uint8), range(2500))
-    assert len(many.pictures) == PICTURES
-    assert PICTURES * (4 * PICTURE_BYTES / 3 + 4) < 25.1e6
-
-
-def test_pixels_are_shown_as_they_are():
-    pixels = np.random.default_rng(0).integers(0, 256, (1, 3, 8, 8), dtype=np.uint8)
-    [text] = collect_samples(pixels, [0]).pictures
-    image = np.asarray(Image.open(io.BytesIO(base64.b64decode(text))))
-    np.testing.assert_array_equal(image.transpose(2, 0, 1), pixels[0])
 
 
 def test_the_page_is_one_file_that_asks_for_nothing(tmp_path):

@@ -15,7 +15,7 @@ from antidote_learn.auditing.editing import EDITORS, review_of_file
 from antidote_learn.auditing.image_moves import copy_images, file_changes, plan_moves, review_of_folder
 from antidote_learn.auditing.in_place import OTHER_DATA, apply_in_place
 from antidote_learn.auditing.journals import settle_leftovers, working_room
-from antidote_learn.auditing.logs import LOG, SUFFIX, Applied, log_of, log_text, outcome, read_log
+from antidote_learn.auditing.logs import LOG, SUFFIX, Applied, log_of, log_text, outcome, read_log, unsure_text
 
 ACCEPTED = "a .csv, .tsv, .parquet or .npz file, or a folder of images by class"
 CORRECTED = "-corrected"
@@ -82,7 +82,7 @@ def _write_file(given: pd.DataFrame, source: Path, suffix: str, label: str | Non
         raise ValueError(f"{source.name} is written as a file that ends in {suffix}; received `out={target}`")
     _check_free(target)
     edited, found = review_of_file(given, source, suffix, label)
-    lines = log_text([asdict(change) for change in found.changes])
+    lines = log_text([asdict(change) for change in found.changes]) + unsure_text(found)
     parts = {"data": target} if _is_begun(log, lines) else {"log": log, "data": target}
     log.parent.mkdir(parents=True, exist_ok=True)
     with working_room(log) as room:
@@ -105,7 +105,7 @@ def _write_folder(given: pd.DataFrame, source: Path, suffix: str, label: str | N
     target.parent.mkdir(parents=True, exist_ok=True)
     with working_room(target) as room:
         copy_images(images, moves, source, room.path / "copy")
-        (room.path / "copy" / LOG).write_bytes(log_text(file_changes(found.changes, moves)))
+        (room.path / "copy" / LOG).write_bytes(log_text(file_changes(found.changes, moves)) + unsure_text(found))
         os.replace(room.path / "copy", target)  # the target is absent or an empty folder
     return outcome(found, target, target / LOG)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from torch import nn
 
@@ -70,9 +71,11 @@ class AuditJob:
         names: The class names, in the user's own type.
         inputs: The samples as they were given, in the order of the rows.
         judges: The classifiers that the user adds.
+        source: The rows of the table that the samples are from, in the same order; None if there is none.
         network: The network, or its name.
         about: Entries of the summary that are known before the audit.
         cut: The wish how many rows to flag.
+        with_columns: Whether ``issues.csv`` carries the columns of the data.
         reporter: The listener to the progress.
     """
 
@@ -84,9 +87,11 @@ class AuditJob:
     names: tuple[Any, ...]
     inputs: Inputs
     judges: Sequence[Any]
+    source: pd.DataFrame | None
     network: str | nn.Module
     about: dict[str, Any]
     cut: Cut
+    with_columns: bool
     reporter: Reporter
 
 
@@ -116,8 +121,9 @@ def _audit_rows(engine: Engine, job: AuditJob) -> Audit:
     words = [said for name, said in zip(who, ordinary, strict=True) if name == WORDS]
     contradicted = fewest_contradicted([evidence.held_out, *words], data.labels)
     about = {**job.about, "judges": ["networks", "nearest rows", *who], **_doubt(job, evidence, who, ordinary)}
-    found = build_audit(rows, scores, rate["rate"], contradicted, job.cut, about=about, inputs=job.inputs)
-    write_audit(folder, found)
+    own: dict[str, Any] = {"inputs": job.inputs, "source": job.source}
+    found = build_audit(rows, scores, rate["rate"], contradicted, job.cut, about=about, **own)
+    write_audit(folder, found, with_columns=job.with_columns)
     write_bytes(folder / "done", time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()).encode())
     shutil.rmtree(folder / "checkpoint")
     return found

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from antidote_learn._types import Arrays
 from antidote_learn.auditing.audit_job import AuditJob, AuditSpec
-from antidote_learn.auditing.audit_request import AuditRequest
+from antidote_learn.auditing.audit_request import COLUMNLESS, AuditRequest
 from antidote_learn.auditing.contents import hash_if_stored
 from antidote_learn.auditing.cross_training import judging_batch_size
 from antidote_learn.auditing.embeddings import Embeddable, Pictures, Texts
@@ -76,6 +76,7 @@ def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
         names=tuple(map(int, data.classes)) if _has_integers(asked.y) else data.classes,
         inputs=take_inputs(arrays.inputs, places),
         judges=asked.judges,
+        source=_source_rows(asked, arrays, places),
         network=network,
         about={
             "data": spec.data,
@@ -89,6 +90,7 @@ def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
             "out": None if asked.out is None else str(folder),
         },
         cut=asked.cut,
+        with_columns=asked.with_columns,
         reporter=reporter,
     )
 
@@ -170,6 +172,16 @@ def _input_places(arrays: Arrays, prepared: Prepared) -> NDArray[np.int64]:
         return prepared.index
     order = np.argsort(arrays.positions)
     return order[np.searchsorted(arrays.positions, prepared.index, sorter=order)]
+
+
+def _source_rows(asked: AuditRequest, arrays: Arrays, places: NDArray[np.int64]) -> pd.DataFrame | None:
+    """Returns the rows of the table that the inputs are from; None for data that are no table."""
+    table = arrays.inputs if arrays.source is None else arrays.source
+    if isinstance(table, pd.DataFrame):
+        return table.iloc[places].reset_index(drop=True)
+    if asked.with_columns:
+        raise ValueError(COLUMNLESS)
+    return None
 
 
 def _has_integers(y: Any) -> bool:

@@ -15,6 +15,8 @@ from antidote_learn.data.noise_grammar import parse_noise
 from antidote_learn.models import split_model
 from antidote_learn.training.settings import check_seeds, resolve_settings
 
+COLUMNLESS = "`with_columns` carries the columns of a table, and these data have none: leave it out"
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -42,6 +44,7 @@ class AuditRequest:
     fdr: float | None
     seed: int
     out: str | Path | None
+    with_columns: bool
     resume: bool
     data_root: str | Path | None
     download: bool
@@ -81,4 +84,6 @@ def check_audit(asked: AuditRequest) -> None:
         split_model(asked.model)
     if asked.out is not None:
         check_out(asked.out, data=asked.X)
-    data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image)
+    kind = data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image)
+    if asked.with_columns and kind in ("name", "folder", "npz"):
+        raise ValueError(COLUMNLESS)

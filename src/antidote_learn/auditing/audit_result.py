@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from antidote_learn._types import Inputs
 from antidote_learn.auditing.counts import estimate_count
 from antidote_learn.auditing.cuts import Cut, flag_rows
-from antidote_learn.auditing.exporting import sort_as_data, write_table
+from antidote_learn.auditing.exporting import join_columns, sort_as_data, write_table
 from antidote_learn.auditing.issue_table import AuditRows, class_summary, issues_table, pair_summary
 from antidote_learn.auditing.review import write_review
 from antidote_learn.auditing.scores import LabelScores
@@ -54,6 +54,7 @@ class Audit:
         posterior: The likeliest classes of each row and their probabilities.
         around: (N, m) the nearest rows of each row, in the order of the posterior; None if they are not known.
         inputs: The samples in the order of the posterior; None if they are not at hand.
+        source: The rows of the table that the samples are from, in the order of the posterior; None if there is none.
     """
 
     table: pd.DataFrame
@@ -61,18 +62,25 @@ class Audit:
     posterior: Posterior
     around: NDArray[np.int64] | None = None
     inputs: Inputs | None = None
+    source: pd.DataFrame | None = None
 
     def write_review(self, path: str | Path) -> None:
         """Writes the review page, on which people look at suspects and decide: one HTML file, no server."""
-        write_review(Path(path), self.table, self.summary, self.posterior, around=self.around, inputs=self.inputs)
+        data: dict[str, Any] = {"around": self.around, "inputs": self.inputs, "source": self.source}
+        write_review(Path(path), self.table, self.summary, self.posterior, **data)
 
-    def export(self, path: str | Path) -> None:
+    def export(self, path: str | Path, *, with_columns: bool = False) -> None:
         """Writes every row in the order of the data, for other programs: a .csv, .parquet or .jsonl file.
 
         The columns of ``table``, which are those of cleanlab's ``CleanLearning``, and ``label_score``, which is what
         its Datalab calls ``label_quality``. Cells of a .csv that a spreadsheet would execute begin with an apostrophe.
+
+        Args:
+            path: The path of the file.
+            with_columns: Whether the columns of the data come along. Those that have the name of a column of ``table``
+                begin with ``data_``; the label column is ``given_label``. For tables only.
         """
-        write_table(Path(path), sort_as_data(self.table))
+        write_table(Path(path), _add_columns(self, sort_as_data(self.table), with_columns))
 
     @property
     def estimated_errors(self) -> int:
@@ -117,6 +125,7 @@ def build_audit(
     *,
     about: dict[str, Any],
     inputs: Inputs | None,
+    source: pd.DataFrame | None = None,
 ) -> Audit:
     """Builds the audit from the scores; `estimate_count` counts errors, ``about`` goes into the summary."""
     count = estimate_count(scores, rows.labels, contradicted)
@@ -137,23 +146,30 @@ def build_audit(
         "pairs": pair_summary(rows, scores).head(PAIRS).to_dict("records"),
     }
     posterior = Posterior(scores.posterior, rows.index, rows.labels, rows.classes)
-    return Audit(issues_table(rows, scores, flags), summary, posterior, rows.around, inputs)
+    return Audit(issues_table(rows, scores, flags), summary, posterior, rows.around, inputs, source)
 
 
-def write_audit(folder: Path, audit: Audit) -> None:
+def write_audit(folder: Path, audit: Audit, *, with_columns: bool = False) -> None:
     """Writes tables, posterior, neighbours, summary and review page, each file whole or not at all."""
     write_posterior(folder, audit.posterior)
     if audit.around is not None:
         write_tensors(folder / NEIGHBOURS, {"around": torch.from_numpy(audit.around.astype(np.int32))}, {})
-    write_issues(folder, audit)
+    write_issues(folder, audit, with_columns=with_columns)
 
 
-def write_issues(folder: Path, audit: Audit) -> None:
-    """Writes the files that depend on which rows are flagged: tables, review page and summary."""
-    for name in ("issues.parquet", "issues.csv"):
-        write_table(folder / name, audit.table)
+def write_issues(folder: Path, audit: Audit, *, with_columns: bool) -> None:
+    """Writes the files that depend on which rows are flagged: tables, review page and summary.
+
+    The columns of the data stand in the table for people alone, as the other one is read back.
+    """
+    write_table(folder / "issues.parquet", audit.table)
+    write_table(folder / "issues.csv", _add_columns(audit, audit.table, with_columns))
     audit.write_review(folder / "review.html")
     write_json(folder / "summary.json", audit.summary)
+
+
+def _add_columns(audit: Audit, table: pd.DataFrame, wanted: bool) -> pd.DataFrame:
+    return join_columns(table, audit.source, audit.posterior.index) if wanted else table
 
 
 def write_posterior(folder: Path, posterior: Posterior) -> None:
@@ -162,10 +178,18 @@ def write_posterior(folder: Path, posterior: Posterior) -> None:
     write_tensors(folder / POSTERIOR, {name: torch.from_numpy(array) for name, array in arrays.items()}, state)
 
 
-def read_audit(folder: Path, inputs: Inputs | None = None) -> Audit:
-    """Reads the files of `write_audit`; damaged files are a ValueError. ``inputs`` are the samples, if at hand."""
+def read_audit(folder: Path, inputs: Inputs | None = None, source: pd.DataFrame | None = None) -> Audit:
+    """Reads the files of `write_audit`; damaged files are a ValueError.
+
+    Args:
+        folder: The audit's folder.
+        inputs: The samples, if they are at hand.
+        source: The rows of the table that they are from, if they are at hand.
+    """
     summary = read_json(folder / "summary.json", SUMMARY)
     check_held(folder / "summary.json", dict(enumerate(summary["interval"])), {0: int, 1: int})
+    for row in summary["classes"]:
+        check_held(folder / "summary.json", row, {"given": int, "estimated_errors": int, "error_rate": (int, float)})
     if summary.get("format") != FORMAT:
         raise ValueError(f"{folder / 'summary.json'} is no summary of format {FORMAT}: use the package that made it")
     posterior, rows = read_posterior(folder), len(table := read_rows(folder / "issues.parquet", COLUMNS))
@@ -173,7 +197,7 @@ def read_audit(folder: Path, inputs: Inputs | None = None) -> Audit:
         around = read_tensors(folder / NEIGHBOURS)[0]["around"].numpy().astype(np.int64)
     if not rows == summary["n"] == len(posterior.index) == len(around):
         raise ValueError(f"{folder} is damaged: its files are of different numbers of rows; audit the data anew")
-    return Audit(table, summary, posterior, around, inputs)
+    return Audit(table, summary, posterior, around, inputs, source)
 
 
 def cut_again(audit: Audit, cut: Cut) -> Audit:

@@ -39,6 +39,7 @@ def audit(
     fdr: float | None = None,
     seed: int = 0,
     out: str | Path | None = None,
+    with_columns: bool = False,
     resume: bool = False,
     data_root: str | Path | None = None,
     download: bool = False,
@@ -74,6 +75,7 @@ def audit(
         fdr: Flag as many rows as possible while no larger share of them is expected to be right.
         seed: The seed of weights, halves and order.
         out: A folder for the results; without one nothing is kept on disk.
+        with_columns: Whether ``issues.csv`` carries the columns of a table.
         resume: Continue what is in the folder; a finished audit is read, and flagged anew.
         data_root: The folder of official files.
         download: Whether to fetch official files that are missing.
@@ -112,6 +114,6 @@ def _execute_audit(asked: AuditRequest, folder: Path) -> Audit:
 
 def _flag_again(job: AuditJob) -> Audit:
     """Reads a finished audit, and flags its rows by the present limits."""
-    done = cut_again(read_audit(job.folder, job.inputs), job.cut)
-    write_issues(job.folder, done)
+    done = cut_again(read_audit(job.folder, job.inputs, job.source), job.cut)
+    write_issues(job.folder, done, with_columns=job.with_columns)
     return done

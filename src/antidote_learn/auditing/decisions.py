@@ -17,13 +17,14 @@ from antidote_learn.data.labels import short_list
 
 COLUMNS = ("index", "given_label", "decision", "new_label")
 HASH, FILE = "data_hash", "file"  # optional columns: the digest of the data, the image file of a row
-ACCEPTED = ("accept", "keep", "relabel", "drop")
+UNSURE = "unsure"  # the decision of a reviewer who cannot tell; the row stays as it is
+ACCEPTED = ("accept", "keep", "relabel", "drop", UNSURE)
 NUMBER = re.compile("[0-9]{1,18}")  # the number of a row: ASCII digits, and no more than 64 bits hold
 
 
 @dataclass(frozen=True)
 class Change:
-    """A row whose label changes; the new label is None if the row is dropped."""
+    """A row that was decided on; the new label is None if the row is dropped."""
 
     index: int
     given_label: str
@@ -32,10 +33,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Decisions:
-    """The changes in the order of the rows, and the number of rows that stay as they are."""
+    """The changes in the order of the rows, the number of rows that are right, and the rows that nobody is sure of."""
 
     changes: tuple[Change, ...]
     kept: int
+    unsure: tuple[Change, ...]
 
 
 def read_decisions(source: str | Path | pd.DataFrame) -> pd.DataFrame:
@@ -97,17 +99,20 @@ def match_decisions(
     _check_given(rows, decisions["given_label"], labels)
     if FILE in decisions and files:
         _check_files(rows, decisions[FILE], files)
-    known, changes, kept = frozenset(classes), [], 0
+    known, changes, unsure = frozenset(classes), list[Change](), list[Change]()
     for row, word, cell in zip(rows, decisions["decision"], decisions["new_label"], strict=True):
         if word not in ACCEPTED:
             raise ValueError(f"the decision on row {row} is {word!r}; accepted: {', '.join(ACCEPTED)}")
         given = str(labels[row])
-        new = None if word == "drop" else given if word == "keep" else _new_class(row, cell, known)
-        if new == given:
-            kept += 1
-        else:
-            changes.append(Change(row, given, new))
-    return Decisions(tuple(sorted(changes, key=lambda change: change.index)), kept)
+        new = None if word == "drop" else given if word in ("keep", UNSURE) else _new_class(row, cell, known)
+        if word == UNSURE or new != given:
+            (unsure if word == UNSURE else changes).append(Change(row, given, new))
+    kept = len(rows) - len(changes) - len(unsure)
+    return Decisions(_sort_changes(changes), kept, _sort_changes(unsure))
+
+
+def _sort_changes(changes: list[Change]) -> tuple[Change, ...]:
+    return tuple(sorted(changes, key=lambda change: change.index))
 
 
 def _row_numbers(index: pd.Series[str], count: int) -> list[int]:

@@ -25,6 +25,7 @@ from antidote_learn.auditing.logs import (
     log_of,
     outcome,
     read_log,
+    unsure_text,
 )
 from antidote_learn.training.checkpoint import digest, write_bytes
 
@@ -64,7 +65,7 @@ def _earlier_outcome(given: pd.DataFrame, source: Path, history: list[Applicatio
         undo = f", or undo what was applied since by its log, {log_of(source)}" if history else ""
         raise ValueError(f"{source.name}: {OTHER_DATA}{undo}")
     done = same[-1]
-    return Applied(source, log_of(source), done.relabelled, done.dropped, done.kept, already=True)
+    return Applied(source, log_of(source), done.relabelled, done.dropped, done.kept, done.unsure, already=True)
 
 
 def _change_file(
@@ -81,7 +82,7 @@ def _change_file(
     backup = f".{source.name}.{old_hash[:16]}.backup"  # a hidden file is not read as data
     moves = _back_up(source, room, backup, old_hash)
     changes = [_change_record(change, edited) for change in found.changes]
-    write_bytes(room / "log", before + _log_lines(given, done, new_hash, changes, backup=backup))
+    write_bytes(room / "log", before + _log_lines(given, done, new_hash, changes, backup=backup) + unsure_text(found))
     replaced = ((f"{room.name}/data", source.name), (f"{room.name}/log", done.log.name))
     carry_out_plan(room, ChangePlan("apply", moves, replaced, expected=old_hash))
     return done
@@ -104,6 +105,7 @@ def _log_lines(
         relabelled=done.relabelled,
         dropped=done.dropped,
         kept=done.kept,
+        unsure=done.unsure,
         backup=backup,
         folders=folders,
         changes=tuple(changes),
@@ -145,7 +147,7 @@ def _change_folder(room: Path, given: pd.DataFrame, source: Path, before: bytes)
     renames = tuple((str(below / old), str(below / name)) for old, name in new.items())
     folders = _new_folders(source, (name for _, name in renames))
     new_hash, changes = folder_hash(_hashes_after_moves(hashes, new)), file_changes(found.changes, moves)
-    write_bytes(room / "log", before + _log_lines(given, done, new_hash, changes, folders=folders))
+    write_bytes(room / "log", before + _log_lines(given, done, new_hash, changes, folders=folders) + unsure_text(found))
     carry_out_plan(room, ChangePlan("apply", renames, ((f"{room.name}/log", done.log.name),), folders=folders))
     return done
 

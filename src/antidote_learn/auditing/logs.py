@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from antidote_learn.auditing.decisions import Decisions
+from antidote_learn.auditing.decisions import UNSURE, Decisions
 from antidote_learn.training.checkpoint import damage_told
 
 LOG = "changes.jsonl"  # the log's name in a folder
@@ -31,10 +31,11 @@ class Applied:
         log: JSON lines, one for each change: ``index`` (in the data as they were), ``given_label``, ``new_label`` (null
             where the row was dropped), and of image files ``file`` and ``new_file``. In place they follow a line with
             the data's digests before and after, and tell the cells of a dropped ``row`` of a table; nothing is logged
-            where nothing changes.
+            where nothing changes. A line with ``"decision": "unsure"`` names a row that nobody was sure of.
         relabelled: The number of labels that were changed.
         dropped: The number of rows that were left out.
         kept: The number of rows that were looked at and stay as they are.
+        unsure: The number of rows that nobody was sure of; they stay as they are.
         already: Whether an earlier call had applied the same decisions in place.
     """
 
@@ -43,13 +44,20 @@ class Applied:
     relabelled: int
     dropped: int
     kept: int
+    unsure: int
     already: bool = False
 
 
 def outcome(found: Decisions, out: Path, log: Path) -> Applied:
     """Returns the outcome of decisions in numbers."""
     dropped = sum(change.new_label is None for change in found.changes)
-    return Applied(out, log, len(found.changes) - dropped, dropped, found.kept)
+    return Applied(out, log, len(found.changes) - dropped, dropped, found.kept, len(found.unsure))
+
+
+def unsure_text(found: Decisions) -> bytes:
+    """Returns the lines of a log about the rows that nobody was sure of."""
+    rows = [{"index": row.index, "given_label": row.given_label, "decision": UNSURE} for row in found.unsure]
+    return log_text(rows)
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,7 @@ class Application:
         backup: The name of a copy of the file as it was; empty for a folder, whose files are only moved.
         folders: The folders that were made, relative to the data.
         changes: The records of the changes.
+        unsure: As in `Applied`; logs of before there was such a decision lack it.
     """
 
     data_hash: str
@@ -77,6 +86,7 @@ class Application:
     backup: str
     folders: tuple[str, ...]
     changes: tuple[Mapping[str, Any], ...]
+    unsure: int = 0
 
 
 def log_of(data: Path) -> Path:
@@ -152,10 +162,11 @@ def _standing_applications(records: Sequence[dict[str, Any]]) -> list[Applicatio
 def _application(record: dict[str, Any], changes: Sequence[dict[str, Any]]) -> Application:
     if len(changes) != record["changes"]:
         raise ValueError("lines are missing")
+    record = {"unsure": 0, **record}
     known = {field.name: record[field.name] for field in fields(Application)}
     known |= {"folders": tuple(map(str, record["folders"])), "changes": tuple(changes)}
     kinds: dict[str, type] = dict.fromkeys(("data_hash", "new_data_hash", "decisions", "backup"), str)
-    kinds |= dict.fromkeys(("relabelled", "dropped", "kept"), int)
+    kinds |= dict.fromkeys(("relabelled", "dropped", "kept", "unsure"), int)
     wrong = [name for name, kind in kinds.items() if not isinstance(known[name], kind)]
     if wrong or not all(isinstance(change, dict) for change in changes):
         raise TypeError(f"{wrong[0] if wrong else 'a change'} is not what it was")

@@ -17,14 +17,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from antidote_learn._types import Inputs
-from antidote_learn.auditing.page_samples import collect_samples
+from antidote_learn.auditing.page_samples import collect_neighbours, collect_samples
 from antidote_learn.data.posterior import Posterior
 from antidote_learn.training.checkpoint import write_bytes
 
 LISTED = 100_000  # the most suspects on a page, which bounds its size
-CHOICES = 9  # the most classes offered for a row, one for each of the keys 1 to 9
+CHOICES = 10  # the likeliest classes of a row that the page knows: all of them where each has a digit as its key
 BINS = 40  # bins of the histogram of label quality
-SCRIPTS = ("store.js", "charts.js", "list.js", "main.js")  # the parts of the page's program, in their order
+# The parts of the page's program, in their order.
+SCRIPTS = ("store.js", "elements.js", "charts.js", "list.js", "classes.js", "detail.js", "filters.js", "main.js")
 
 Integers = NDArray[np.int64]
 
@@ -37,6 +38,7 @@ def write_review(
     *,
     around: Integers | None,
     inputs: Inputs | None,
+    source: pd.DataFrame | None,
 ) -> None:
     """Writes the page, whole or not at all.
 
@@ -47,6 +49,7 @@ def write_review(
         posterior: The posterior of the audit, in the order of the data.
         around: (N, m) nearest rows in the order of the data; None if they are not known.
         inputs: The samples in the order of the data; None shows no samples.
+        source: The table that the samples are from, in the same order, if there is one.
     """
     most = max(int(summary["flagged"]), int(summary["interval"][1]))
     listed = table.head(min(most, LISTED))
@@ -54,8 +57,8 @@ def write_review(
     data = {
         **_head_figures(table, summary, posterior),
         **_suspects(listed, posterior, rows),
-        "nearest": [] if around is None else _neighbour_labels(posterior.labels[around[rows]]),
-        **vars(collect_samples(inputs, rows.tolist())),
+        **({"nearest": [], "near": []} if around is None else _neighbours(around[rows], posterior, inputs)),
+        **vars(collect_samples(inputs, rows.tolist(), source)),
     }
     write_bytes(path, page(f"Review of {summary['data']}", data))
 
@@ -94,6 +97,7 @@ def _head_figures(table: pd.DataFrame, summary: dict[str, Any], posterior: Poste
         "judges": [str(name) for name in summary.get("judges", [])],
         "data": str(summary["data"]),
         "classes": [str(name) for name in posterior.classes],
+        "rates": [[int(row["given"]), int(row["estimated_errors"])] for row in summary["classes"]],
         "bins": np.bincount(bins, minlength=BINS).tolist(),
         "flagged_bins": np.bincount(bins[flags], minlength=BINS).tolist(),
         "threshold": float(quality[flags].max()) if flags.any() else None,
@@ -119,6 +123,18 @@ def _suspects(listed: pd.DataFrame, posterior: Posterior, rows: Integers) -> dic
         "choices": kept,
         "likeliest": beliefs.classes[rows, :kept].ravel().tolist(),
         "probs": np.rint(beliefs.probs[rows, :kept].astype(np.float64) * 1000).astype(int).ravel().tolist(),
+    }
+
+
+def _neighbours(around: Integers, posterior: Posterior, inputs: Inputs | None) -> dict[str, Any]:
+    """Returns the labels of the suspects' nearest rows (B, m), and pictures of the very nearest."""
+    found = collect_neighbours(inputs, around)
+    return {
+        "nearest": _neighbour_labels(posterior.labels[around]),
+        "near": found.near,
+        "near_index": posterior.index[found.rows].tolist(),
+        "near_labels": posterior.labels[found.rows].tolist(),
+        "near_pictures": found.pictures,
     }
 
 

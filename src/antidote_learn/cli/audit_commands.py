@@ -50,6 +50,9 @@ def audit(
     export: Annotated[
         Path | None, typer.Option(help="Also write all rows in the order of the data: a .csv, .parquet or .jsonl file.")
     ] = None,
+    with_columns: Annotated[
+        bool, typer.Option("--with-columns", help="Carry the columns of a table into issues.csv and --export.")
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the audit in the folder.")] = False,
     data_root: given.DataRoot = None,
     download: given.Download = False,
@@ -77,6 +80,7 @@ def audit(
             "epochs": epochs,
             "seed": seed,
             "out": out or Path("audits") / (Path(data).stem or "data"),
+            "with_columns": with_columns,
             "resume": resume,
             "data_root": data_root,
             "download": download,
@@ -92,7 +96,7 @@ def audit(
             writer_for(export)  # a bad name is refused before anything is trained
         found = carry_out_audit(request)
         if export is not None:
-            found.export(export)
+            found.export(export, with_columns=with_columns)
     if as_json:
         typer.echo(json.dumps({key: found.summary.get(key) for key in SHOWN}, indent=2))
     else:
@@ -123,6 +127,7 @@ def apply(
 
         done = apply_decisions(decisions, data, label=label, out=out, in_place=in_place)
     counts = f"{done.relabelled} labels changed, {done.dropped} rows dropped, {done.kept} kept as they were"
+    counts += f", {done.unsure} unsure" if done.unsure else ""
     say(f"already applied: {counts}" if done.already else counts)
     say(f"corrected data: {done.out}", err=True)
     if done.log.exists():

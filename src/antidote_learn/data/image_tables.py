@@ -68,7 +68,8 @@ def read_image_table(
     with name_in_errors(path):
         known = None if truth is None else frame[truth].iloc[kept]
         data = from_arrays(files, frame[target].iloc[kept], clean_labels=known, name=path.name)
-    data = replace(data, notes=notes, positions=kept if len(kept) < len(frame) else None)
+    source = frame.drop(columns=[name for name in (target, truth) if name]).iloc[kept].reset_index(drop=True)
+    data = replace(data, notes=notes, positions=kept if len(kept) < len(frame) else None, source=source)
     if test is None or others is None:
         return data
     held, rows = _readable_images(checked[len(candidates) :], image, test, size=files.size)

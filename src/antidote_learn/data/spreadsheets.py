@@ -10,9 +10,9 @@ EXECUTED = ("=", "+", "-", "@", "\t", "\r", "'")  # a cell that begins so gets a
 
 
 def defuse_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Put an apostrophe before every cell of a table that a spreadsheet would execute."""
+    """Put an apostrophe before every cell and name of a table that a spreadsheet would execute."""
     words = table.select_dtypes(exclude=["number", "bool"])
-    return table.assign(**{str(name): cells.map(_defuse) for name, cells in words.items()})
+    return table.assign(**{str(name): cells.map(_defuse) for name, cells in words.items()}).rename(columns=_defuse)
 
 
 def _defuse(cell: Any) -> Any:

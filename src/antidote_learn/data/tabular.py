@@ -135,14 +135,16 @@ def from_arrays(
         text: Columns of a table that hold text.
         name: The name of the data set.
     """
-    inputs, notes = _drop_row_numbers(as_inputs(X))
+    given = as_inputs(X)
+    inputs, notes = _drop_row_numbers(given)
     words = label_words(y, "y", len(inputs))
     check_classes(words)
     truth = words if clean_labels is None else label_words(clean_labels, "clean_labels", len(inputs))
     classes = sort_class_names({*words, *truth})
     clean = None if clean_labels is None else number_words(truth, classes)
     chosen = _check_text(text, inputs)
-    data = Arrays(name, inputs, number_words(words, classes), classes, clean, text=chosen, notes=notes)
+    source = given if isinstance(given, pd.DataFrame) else None
+    data = Arrays(name, inputs, number_words(words, classes), classes, clean, text=chosen, notes=notes, source=source)
     if (X_test is None) != (y_test is None):
         raise ValueError("one of X_test and y_test was given alone: give both or neither")
     return data if X_test is None else add_test_part(data, X_test, y_test, is_clean=False)
@@ -303,7 +305,7 @@ def _drop_row_numbers(inputs: Inputs) -> tuple[Inputs, tuple[str, ...]]:
     numbers = inputs.select_dtypes("integer")
     counting = [column for column in numbers if (np.diff(numbers[column].to_numpy()) == 1).all()]
     notes = tuple(f"column {column!r} counts the rows and was left out" for column in counting)
-    return inputs.drop(columns=counting), notes
+    return inputs.drop(columns=counting) if counting else inputs, notes
 
 
 def _channels_first(images: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -3,13 +3,12 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const total = data.index.length;
 const KEY = "antidote-review:" + data.key;
-const NONE = 0, ACCEPT = 1, KEEP = 2, RELABEL = 3, DROP = 4;
-const WORDS = ["", "accept", "keep", "relabel", "drop"];
+const NONE = 0, ACCEPT = 1, KEEP = 2, RELABEL = 3, DROP = 4, UNSURE = 5;
+const WORDS = ["", "accept", "keep", "relabel", "drop", "unsure"];
 
 const byId = (id) => document.getElementById(id);
-const suggestion = (row) => data.likeliest[row * data.choices];
 const isFlagged = (row) => row < data.flagged; // flagged rows are the worst and come first
-const count = (number, what) => number.toLocaleString("en") + " " + what + (number === 1 ? "" : "s");
+const count = (number, one, many = one + "s") => number.toLocaleString("en") + " " + (number === 1 ? one : many);
 
 const kinds = new Uint8Array(total); // the decision on each row
 const chosen = new Int32Array(total).fill(-1); // the new class of each row
@@ -22,10 +21,18 @@ function put(row, kind, label) {
   chosen[row] = label;
 }
 
+// The likeliest class; of a flagged row the likeliest one but the given.
+function suggestion(row) {
+  const at = row * data.choices, first = data.likeliest[at];
+  return isFlagged(row) && first === data.given[row] ? data.likeliest[at + 1] : first;
+}
+
+// The kind and the class of a decision; a class that is chosen is kept, accepted or neither.
 function wanted(row, kind, label) {
-  if (kind === ACCEPT) return [ACCEPT, suggestion(row)];
-  if (kind === RELABEL) return [label === suggestion(row) ? ACCEPT : label === data.given[row] ? KEEP : RELABEL, label];
-  return [kind, kind === KEEP ? data.given[row] : -1];
+  if (kind === DROP) return [DROP, -1];
+  if (kind === KEEP || kind === UNSURE) return [kind, data.given[row]];
+  const wish = kind === ACCEPT ? suggestion(row) : label;
+  return [wish === data.given[row] ? KEEP : wish === suggestion(row) ? ACCEPT : RELABEL, wish];
 }
 
 // Adds one step to the history, for one row or for many.
@@ -100,8 +107,10 @@ function restore() {
   const rowOf = new Map(data.index.map((place, row) => [place, row]));
   for (const entry of Array.isArray(kept) ? kept.filter(isDecision) : []) {
     const [place, kind, label] = entry, row = rowOf.get(place);
-    if (row === undefined) others.push([place, kind, label]); // another cut of the same audit lists this row
-    else if (kind !== KEEP || label === data.given[row]) put(row, kind, label);
+    if (row === undefined) others.push(entry); // another cut of the same audit lists this row
+    else if (label === data.given[row] || (kind !== KEEP && kind !== UNSURE)) {
+      put(row, ...wanted(row, kind === ACCEPT ? RELABEL : kind, label)); // what was suggested then may not be now
+    }
   }
 }
 
@@ -110,7 +119,7 @@ function isDecision(entry) {
   if (!Array.isArray(entry) || entry.length !== 3 || !entry.every(Number.isInteger)) return false;
   const [place, kind, label] = entry;
   const isClass = label >= 0 && label < data.classes.length;
-  return place >= 0 && kind >= ACCEPT && kind <= DROP && (kind === DROP ? label === -1 : isClass);
+  return place >= 0 && kind >= ACCEPT && kind <= UNSURE && (kind === DROP ? label === -1 : isClass);
 }
 
 // A cell that a spreadsheet would execute gets an apostrophe, as does one that begins with an apostrophe itself.
