@@ -11,6 +11,7 @@ from antidote_learn.auditing.counts import check_cut
 from antidote_learn.data.encoders import check_encoder
 from antidote_learn.data.load import check_out, data_kind
 from antidote_learn.data.noise_grammar import parse_noise
+from antidote_learn.data.text_forms import TextForm, text_form
 from antidote_learn.models import split_model
 from antidote_learn.training.settings import check_seeds, resolve_settings
 
@@ -43,12 +44,20 @@ class AuditRequest:
     data_root: str | Path | None
     download: bool
     strict: bool
+    encoding: str | None
+    separator: str | None
+    decimal: str | None
     reporter: Reporter | None
 
     @property
     def data(self) -> Any:
         """The data as `train` takes them."""
         return self.X if self.y is None else (self.X, self.y)
+
+    @property
+    def form(self) -> TextForm:
+        """The form of a table in a text file, as far as it is given; ValueError where a part of it is none."""
+        return text_form(self.encoding, self.separator, self.decimal)
 
     @property
     def own_noise_seed(self) -> int:
@@ -72,4 +81,4 @@ def check_audit(asked: AuditRequest) -> None:
         split_model(asked.model)
     if asked.out is not None:
         check_out(asked.out, data=asked.X)
-    data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image)
+    data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image, form=asked.form)
