@@ -66,7 +66,7 @@ FOREIGN = {
     "_checks": NUMERICS,
     "core": NUMERICS,
     "nn": NUMERICS,
-    "data": NUMERICS | TABLES | ENCODERS | {"PIL"},
+    "data": NUMERICS | TABLES | ENCODERS | {"PIL", "openpyxl"},
     "models": NUMERICS,
     "methods": NUMERICS,
     "training": NUMERICS | {"pandas", "safetensors"},

@@ -88,6 +88,9 @@ _IGNORE = "padding and unlabelled elements stay out of the objective"
 _SMOOTHING = "label smoothing that works together with the rest"
 _HYPER = "the hyper-parameters and variants under which the loss was published"
 _EXACTLY = "as many to look at as there is time for"
+_ENCODING = "a text file whose encoding cannot be told, or is told wrongly"
+_SEPARATOR = "a text file whose columns are parted by another character than usual"
+_DECIMAL = "numbers such as 1,234, which mean different things in different countries"
 _MOST = "no more to look at than there is time for"
 _FDR = "few right labels among those that are flagged"
 _SKLEARN_X = "call it as scikit-learn does"
@@ -260,7 +263,7 @@ FUNCTIONS = {
         "epochs=None, batch_size=None, lr=None, optimizer=None, weight_decay=None, schedule=None, warmup=None, "
         "clip=None, augment=True, seed=0, out=None, "
         "resume=False, devices=1, nodes=1, precision='32', workers=2, data_root=None, download=False, strict=False, "
-        "reporter=None)",
+        "encoding=None, separator=None, decimal=None, reporter=None)",
         {
             "data": "train on what one has: a file, a folder, arrays, or a known data set",
             "labels": "train on what an audit found",
@@ -298,14 +301,18 @@ FUNCTIONS = {
             "workers": "folders of images larger than the memory, at full speed",
             "data_root": "official files that lie somewhere already",
             "download": "have official files fetched, but only when asked",
-            "strict": "know at once that some images cannot be read",
+            "strict": "know at once that some images cannot be read, or rows have no label",
+            "encoding": _ENCODING,
+            "separator": _SEPARATOR,
+            "decimal": _DECIMAL,
             "reporter": "progress in a notebook or a service of one's own",
         },
     ),
     "audit": Entry(
         "(X, y=None, *, label=None, text=(), image=None, encoder='auto', noise='none', noise_seed=None, "
         "subset=None, model=None, epochs=10, judges=(), flag=None, max_flagged=None, fdr=None, seed=0, "
-        "out=None, with_columns=False, resume=False, data_root=None, download=False, strict=False, reporter=None)",
+        "out=None, with_columns=False, resume=False, data_root=None, download=False, strict=False, encoding=None, "
+        "separator=None, decimal=None, reporter=None)",
         {
             "X": "audit what one has: arrays, a table, a file, a folder, or a known data set",
             "y": "arrays with their labels beside them",
@@ -328,18 +335,24 @@ FUNCTIONS = {
             "resume": "go on after a kill; flag more or fewer rows without training again",
             "data_root": "official files that lie somewhere already",
             "download": "have official files fetched, but only when asked",
-            "strict": "know at once that some images cannot be read",
+            "strict": "know at once that some images cannot be read, or rows have no label",
+            "encoding": _ENCODING,
+            "separator": _SEPARATOR,
+            "decimal": _DECIMAL,
             "reporter": "progress in a notebook or a service of one's own",
         },
     ),
     "apply_decisions": Entry(
-        "(decisions, data, *, label=None, out=None, in_place=False)",
+        "(decisions, data, *, label=None, out=None, in_place=False, encoding=None, separator=None, decimal=None)",
         {
             "decisions": "what the review page exports, or a table made otherwise",
             "data": "correct the file or folder that was audited",
             "label": "a table whose label column has a name of its own",
             "out": "say where the corrected data go",
             "in_place": "change the data where other programs look for them",
+            "encoding": _ENCODING,
+            "separator": _SEPARATOR,
+            "decimal": _DECIMAL,
         },
     ),
     "undo_decisions": Entry("(log)", {"log": "say which data to take back, by the log of what was done to them"}),

@@ -48,7 +48,7 @@ def test_a_csv_keeps_every_other_cell(csv, tmp_path):
     done = apply_decisions(decisions, csv, label="kind")
     assert csv.read_bytes() == before
     assert done.out == tmp_path / "data-corrected.csv"
-    assert done.out.read_text() == 'id,note,kind\n007,"a, ""b""",cat\n008,?,-1\n009,NA,cat\n010,x,cat\n'
+    assert done.out.read_text() == 'id,note,kind\n007,"a, ""b""",cat\n008,?,-1\n009,NA,cat\n010, x,cat\n'
     assert (done.relabelled, done.dropped, done.kept) == (2, 1, 1)
     assert changes(done.log) == [
         {"index": 1, "given_label": "dog", "new_label": "-1"},

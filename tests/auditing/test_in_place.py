@@ -27,6 +27,8 @@ def make_table(path: Path) -> Path:
         np.savez(path, X=FRAME[["x"]].to_numpy(), y=FRAME["label"].to_numpy(str))
     elif path.suffix == ".parquet":
         FRAME.to_parquet(path)
+    elif path.suffix == ".jsonl":
+        FRAME.to_json(path, orient="records", lines=True)
     else:
         FRAME.to_csv(path, index=False, sep="\t" if "tsv" in path.name else ",", lineterminator="\r\n")
     return path
@@ -41,7 +43,7 @@ def make_data(folder: Path, name: str) -> Path:
     return make_images(folder / name / ("train" if name == "parts" else ""), 6) and folder / name
 
 
-DATA = ["data.csv", "data.tsv", "data.csv.gz", "data.parquet", "data.npz", "images", "parts"]
+DATA = ["data.csv", "data.tsv", "data.csv.gz", "data.jsonl", "data.parquet", "data.npz", "images", "parts"]
 
 
 @pytest.mark.parametrize("name", DATA)
@@ -180,7 +182,7 @@ def test_nothing_is_undone_where_the_data_changed_since(name, tmp_path):
         (data / "dog" / "0001.png").rename(data / "dog" / "mine.png")
         removed = data / ".dropped" / "cat" / "0002.png"
     else:
-        data.write_text(data.read_text() + "9.5,dog\n")
+        data.write_bytes(data.read_bytes() + b"9.5,dog\n")
         [removed] = tmp_path.glob(".*.backup")
     before = tree(tmp_path)
     assert "changed since" in antidote("apply", "--undo", log).complaint
@@ -188,7 +190,7 @@ def test_nothing_is_undone_where_the_data_changed_since(name, tmp_path):
     if data.is_dir():
         (data / "dog" / "mine.png").rename(data / "dog" / "0001.png")
     else:
-        data.write_text(data.read_text().replace("9.5,dog\n", ""))
+        data.write_bytes(data.read_bytes().removesuffix(b"9.5,dog\n"))
     removed.write_bytes(b"other")
     before = tree(tmp_path)
     with pytest.raises(ValueError, match=r"missing or.* changed"):

@@ -123,9 +123,9 @@ def test_a_name_that_stands_for_nothing_says_what_is_accepted(name, monkeypatch,
 
 
 def test_a_file_of_another_kind_is_refused(place):
-    (place / "notes.txt").write_text("words")
-    with pytest.raises(ValueError, match=r"notes\.txt' is no data that can be read; accepted"):
-        open_data(place / "notes.txt")
+    (place / "notes.doc").write_text("words")
+    with pytest.raises(ValueError, match=r"notes\.doc' is no data that can be read; accepted"):
+        open_data(place / "notes.doc")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ import contextlib
 import datetime
 import decimal
 import gzip
+import importlib.util
 import io
+import json
 import os
 import random
 import socket
@@ -63,6 +65,7 @@ DTYPES = (
 )  # fmt: skip
 LENGTHS = (0, 1, 2, 3, 12, 24, 2**31, 2**63, 10**18, 10**30, -1)
 SUFFIXES = ("png", "jpg", "gif", "bmp", "tiff", "webp", "ppm", "jp2", "PNG", "txt")
+ENCODINGS = ("utf-8", "utf-8", "utf-8", "utf-8-sig", "utf-16", "cp1252", "latin-1", "cp1251", "gbk")
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "JPEG2000", "EPS", "ICO", "TGA")
 
 Rng = random.Random
@@ -120,12 +123,15 @@ def table(rng: Rng) -> pd.DataFrame:
 
 
 def write_text(rng: Rng, folder: Path) -> Path:
-    """A .csv or .tsv file, compressed or not."""
-    suffix = rng.choice((".csv", ".csv", ".tsv", ".csv.gz", ".tsv.gz"))
-    text = table(rng).to_csv(index=rng.random() < 0.2, sep="\t" if "tsv" in suffix else ",").encode()
+    """A .csv, .tsv or .txt file, compressed or not, mostly of the usual form."""
+    suffix = rng.choice((".csv", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".txt"))
+    usual = "\t" if "tsv" in suffix else ","
+    separator, encoding = rng.choice((usual, usual, ";", "\t", "|")), rng.choice(ENCODINGS)
+    made = table(rng).to_csv(index=rng.random() < 0.2, sep=separator, decimal=rng.choice("..,"))
+    text = made.encode(encoding, "replace")
     if rng.random() < 0.2:
         header, _, rest = text.partition(b"\n")
-        text = header + b"," + header + b"\n" + rest
+        text = header + separator.encode() + header + b"\n" + rest
     path = folder / f"data{suffix}"
     if suffix.endswith("gz"):
         packed = gzip.compress(damage(rng, text))
@@ -133,6 +139,62 @@ def write_text(rng: Rng, folder: Path) -> Path:
     else:
         path.write_bytes(damage(rng, text))
     return path
+
+
+def write_lines(rng: Rng, folder: Path) -> Path:
+    """A .jsonl file of objects, some of which are none."""
+    cells = table(rng)
+    rows = [json.dumps(row, default=str) for row in cells.astype(object).where(cells.notna(), None).to_dict("records")]
+    for at in range(len(rows)):
+        if rng.random() < 0.03:
+            rows[at] = rng.choice(
+                ('{"a": [1]}', "[]", "3", "", '{"a": {"b": 1}}', '{"a": "\\ud800"}', "[" * 9999, "NaN")
+            )
+        if rng.random() < 0.03:
+            rows[at] = json.dumps({f"x{rng.random()}": 1})
+    text = rng.choice(("\n", "\r\n")).join(rows).encode(rng.choice(("utf-8", "utf-8-sig", "utf-16", "latin-1")))
+    path = folder / "data.jsonl"
+    path.write_bytes(damage(rng, text) if rng.random() < 0.5 else text)
+    return path
+
+
+def write_workbook(rng: Rng, folder: Path) -> Path:
+    """A .xlsx file, with damage to the archive or to one of its parts."""
+    path = folder / "data.xlsx"
+    made = table(rng)
+    made = made.map(lambda cell: "".join(c for c in cell if c >= " ") if isinstance(cell, str) else cell)
+    made.columns = ["".join(c for c in str(name) if c >= " ") for name in made.columns]
+    with contextlib.suppress(Exception):  # what Excel cannot hold leaves no file
+        made.to_excel(path, index=rng.random() < 0.2, sheet_name=rng.choice(("rows", "=1+1")))
+    content = path.read_bytes() if path.exists() else b"PK"
+    if rng.random() < 0.5 and path.exists():
+        content = other_parts(rng, content)
+    path.write_bytes(damage(rng, content) if rng.random() < 0.3 else content)
+    return path
+
+
+def other_parts(rng: Rng, archive: bytes) -> bytes:
+    """The archive with damage inside of a part, which is packed again."""
+    buffer = io.BytesIO()
+    tokens = (
+        b'r="A99999999"',
+        b"<c/>",
+        b"</row>",
+        b'<row r="0">',
+        b't="e"',
+        b't="s"',
+        b"&a;",
+        b"<!DOCTYPE a>",
+        b"1e999",
+    )
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as new:
+        names = old.namelist()
+        damaged = rng.choice((*names, *[name for name in names if "sheet" in name]))
+        for name in names:
+            content = old.read(name)
+            if rng.random() < 0.98:
+                new.writestr(name, damage(rng, content, tokens) if name == damaged else content)
+    return buffer.getvalue()
 
 
 def arrow_column(rng: Rng, rows: int) -> pa.Array:
@@ -269,7 +331,7 @@ def write_images(rng: Rng, folder: Path) -> Path:
 
 def write_special(rng: Rng, folder: Path) -> Path:
     """Something that is named like a data file and is none."""
-    path = folder / f"data{rng.choice(('.csv', '.tsv.gz', '.parquet', '.npz', '', '.png'))}"
+    path = folder / f"data{rng.choice(('.csv', '.tsv.gz', '.parquet', '.npz', '.jsonl', '.xlsx', '', '.png'))}"
     if rng.random() < 0.2:
         path.mkdir()
     else:
@@ -296,9 +358,10 @@ def write_list(rng: Rng, folder: Path) -> Path:
 
 WRITERS: dict[str, Callable[[Rng, Path], Path]] = {
     "text": write_text,
+    "lines": write_lines,
     "parquet": write_parquet,
     "npz": write_npz,
     "images": write_images,
     "list": write_list,
     "special": write_special,
-}
+} | ({"workbook": write_workbook} if importlib.util.find_spec("openpyxl") else {})

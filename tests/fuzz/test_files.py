@@ -14,11 +14,14 @@ from typing import Any
 import pytest
 
 from antidote_learn._types import Arrays
+from antidote_learn.auditing.audit_prepare import input_places
 from antidote_learn.auditing.editing import EDITORS
 from antidote_learn.auditing.features import same_rows
 from antidote_learn.data.image_folders import read_folder
+from antidote_learn.data.inputs import take_inputs
 from antidote_learn.data.load import open_data, open_inputs
-from antidote_learn.data.prepared import fingerprint, prepare, take_inputs
+from antidote_learn.data.prepared import fingerprint, prepare
+from antidote_learn.data.text_forms import UNKNOWN
 from tests.commands import SERVER
 from tests.fuzz.budget import SECONDS, SEED
 from tests.fuzz.made_files import WRITERS
@@ -48,7 +51,7 @@ def read_as_audit(path: Path, rng: random.Random) -> Any:
     """The same without a test part, and which rows are identical."""
     arrays = open_data(path, label="label" if path.suffix == ".csv" and rng.random() < 0.5 else None)
     prepared = prepare(arrays, noise="none", noise_seed=0, seed=0, subset=None, recipe="fitted", hold_out=False)
-    return same_rows(prepared, take_inputs(arrays.inputs, prepared.index))
+    return same_rows(prepared, take_inputs(arrays.inputs, input_places(arrays, prepared)))
 
 
 def read_as_predict(path: Path, rng: random.Random) -> Any:
@@ -61,7 +64,7 @@ def read_as_predict(path: Path, rng: random.Random) -> Any:
 def read_as_apply(path: Path, rng: random.Random) -> Any:
     """A file that is to be written again."""
     suffix = next((end for end in EDITORS if path.name.endswith(end)), "")
-    return EDITORS[suffix](path, None) if suffix else read_folder(path)
+    return EDITORS[suffix](path, None, UNKNOWN) if suffix else read_folder(path)
 
 
 READERS = (read_as_train, read_as_audit, read_as_predict, read_as_apply)

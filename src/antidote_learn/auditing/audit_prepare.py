@@ -19,8 +19,9 @@ from antidote_learn.auditing.embeddings import Embeddable, Pictures, Texts
 from antidote_learn.auditing.features import features_text, text_columns, width_of, with_audit_features
 from antidote_learn.auditing.own_judges import describe_judges
 from antidote_learn.data.encoders import IMAGES, Encoder, missing_encoder, select_encoder
+from antidote_learn.data.inputs import take_inputs
 from antidote_learn.data.labels import as_numpy
-from antidote_learn.data.prepared import Prepared, fingerprint, prepare, take_inputs
+from antidote_learn.data.prepared import Prepared, fingerprint, prepare
 from antidote_learn.data.sentences import texts_of
 from antidote_learn.training.prepare import choose_network, open_request
 from antidote_learn.training.progress import Reporter, Silent
@@ -46,7 +47,7 @@ def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
     protocol = "features" if reader is IMAGES else None
     settings = settings_for(protocol, arrays, {"epochs": asked.epochs}, seed=asked.seed)
     given = _prepare_rows(asked, arrays, settings.recipe, in_memory=reader is not IMAGES)
-    places = _input_places(arrays, given)
+    places = input_places(arrays, given)
     embeddable, advice = _choose_embeddable(choice, reader, arrays, given, places, reporter)
     encoder = None if embeddable is None else embeddable.encoder
     data = with_audit_features(given, asked.seed) if encoder is None else given
@@ -166,7 +167,7 @@ def _advice(choice: str, embeddable: Embeddable | None, arrays: Arrays, given: P
     return ""
 
 
-def _input_places(arrays: Arrays, prepared: Prepared) -> NDArray[np.int64]:
+def input_places(arrays: Arrays, prepared: Prepared) -> NDArray[np.int64]:
     """Returns the positions (N,) of the rows among the inputs."""
     if arrays.positions is None:
         return prepared.index

@@ -12,6 +12,7 @@ from antidote_learn.auditing.own_judges import check_judges
 from antidote_learn.data.encoders import check_encoder
 from antidote_learn.data.load import check_out, data_kind
 from antidote_learn.data.noise_grammar import parse_noise
+from antidote_learn.data.text_forms import TextForm, text_form
 from antidote_learn.models import split_model
 from antidote_learn.training.settings import check_seeds, resolve_settings
 
@@ -49,6 +50,9 @@ class AuditRequest:
     data_root: str | Path | None
     download: bool
     strict: bool
+    encoding: str | None
+    separator: str | None
+    decimal: str | None
     reporter: Reporter | None
 
     @property
@@ -60,6 +64,11 @@ class AuditRequest:
     def cut(self) -> Cut:
         """The wish how many rows to flag."""
         return Cut(self.flag, self.max_flagged, self.fdr)
+
+    @property
+    def form(self) -> TextForm:
+        """The form of a table in a text file, as far as it is given; ValueError where a part of it is none."""
+        return text_form(self.encoding, self.separator, self.decimal)
 
     @property
     def own_noise_seed(self) -> int:
@@ -84,6 +93,6 @@ def check_audit(asked: AuditRequest) -> None:
         split_model(asked.model)
     if asked.out is not None:
         check_out(asked.out, data=asked.X)
-    kind = data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image)
+    kind = data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image, form=asked.form)
     if asked.with_columns and kind in ("name", "folder", "npz"):
         raise ValueError(COLUMNLESS)

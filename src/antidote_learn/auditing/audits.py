@@ -44,6 +44,9 @@ def audit(
     data_root: str | Path | None = None,
     download: bool = False,
     strict: bool = False,
+    encoding: str | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
     reporter: Reporter | None = None,
 ) -> Audit:
     """Finds which labels are wrong, and how many: small networks and neighbours judge every row.
@@ -79,7 +82,10 @@ def audit(
         resume: Continue what is in the folder; a finished audit is read, and flagged anew.
         data_root: The folder of official files.
         download: Whether to fetch official files that are missing.
-        strict: Whether unreadable images are an error.
+        strict: Whether unreadable images and rows without a label are an error.
+        encoding: The encoding of a text file, such as "cp1252"; detected if it is not given, as are the next.
+        separator: The separator of its columns, such as ";" or "tab".
+        decimal: The decimal mark of its numbers, "." or ",".
         reporter: The listener to the progress.
 
     Raises:

@@ -14,6 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from antidote_learn.data.labels import short_list
+from antidote_learn.data.parsing import form_of_file
+from antidote_learn.data.text_forms import UNKNOWN
 
 COLUMNS = ("index", "given_label", "decision", "new_label")
 HASH, FILE = "data_hash", "file"  # optional columns: the digest of the data, the image file of a row
@@ -50,7 +52,8 @@ def read_decisions(source: str | Path | pd.DataFrame) -> pd.DataFrame:
             raise FileNotFoundError(f"there is no file {path}: export it from the review page of an audit")
         name = path.name
         try:
-            frame = pd.read_csv(path, dtype="str", keep_default_na=False, encoding="utf-8-sig")
+            form = form_of_file(path, UNKNOWN)  # a spreadsheet may have saved them in another form
+            frame = pd.read_csv(path, dtype="str", keep_default_na=False, sep=form.separator, encoding=form.encoding)
         except (ValueError, pd.errors.ParserError) as error:
             raise ValueError(f"{name} cannot be read as decisions ({error}): export them again") from error
     lost = [column for column in COLUMNS if column not in frame]

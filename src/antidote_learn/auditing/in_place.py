@@ -14,7 +14,7 @@ import pandas as pd
 from antidote_learn.auditing.contents import content_hash, folder_hash, image_hashes
 from antidote_learn.auditing.decisions import HASH, Change, data_hash, decisions_hash
 from antidote_learn.auditing.disk import sync_file
-from antidote_learn.auditing.editing import Editor, review_of_file
+from antidote_learn.auditing.editing import DataKind, Editor, review_of_file
 from antidote_learn.auditing.image_moves import file_changes, is_dropped, plan_moves, review_of_folder
 from antidote_learn.auditing.journals import ChangePlan, carry_out_plan, working_room
 from antidote_learn.auditing.logs import (
@@ -35,16 +35,16 @@ OTHER_DATA = (
 )
 
 
-def apply_in_place(given: pd.DataFrame, source: Path, suffix: str, label: str | None) -> Applied:
-    """Changes a file, or a folder if the suffix is empty; see `apply_decisions`."""
+def apply_in_place(given: pd.DataFrame, source: Path, kind: DataKind) -> Applied:
+    """Changes a file or a folder; see `apply_decisions`."""
     wanted, log = _demand_hash(given), log_of(source)
     with working_room(log) as room:
         before = read_log(log)
         history, now = applications(before, log), content_hash(source)
         if now != wanted:
             return _earlier_outcome(given, source, history, now)
-        if suffix:
-            return _change_file(room.path, given, source, suffix, label, before)
+        if kind.suffix:
+            return _change_file(room.path, given, source, kind, before)
         return _change_folder(room.path, given, source, before)
 
 
@@ -68,10 +68,8 @@ def _earlier_outcome(given: pd.DataFrame, source: Path, history: list[Applicatio
     return Applied(source, log_of(source), done.relabelled, done.dropped, done.kept, done.unsure, already=True)
 
 
-def _change_file(
-    room: Path, given: pd.DataFrame, source: Path, suffix: str, label: str | None, before: bytes
-) -> Applied:
-    edited, found = review_of_file(given, source, suffix, label)
+def _change_file(room: Path, given: pd.DataFrame, source: Path, kind: DataKind, before: bytes) -> Applied:
+    edited, found = review_of_file(given, source, kind)
     done = outcome(found, source, log_of(source))
     if not found.changes:
         return done

@@ -14,8 +14,8 @@ from antidote_learn.auditing.issue_table import AuditRows, issues_table
 from antidote_learn.auditing.neighbours import duplicate_groups, nearest_rows
 from antidote_learn.auditing.scores import score
 from antidote_learn.core.beliefs import Beliefs, blocks
+from antidote_learn.data.inputs import as_inputs
 from antidote_learn.data.labels import as_numpy, label_words, number_words, short_list, sort_class_names
-from antidote_learn.data.tabular import as_inputs
 
 SUM_TOLERANCE = 1e-2  # how far the sum of a row of probabilities may lie from 1, so that rounded ones pass
 MOST = np.iinfo(np.int32).max  # the most classes, as their numbers are kept as int32

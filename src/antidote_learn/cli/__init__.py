@@ -128,9 +128,15 @@ def predict(
         str | None, typer.Option(help="The run's own network, package.module:factory, if it is none of the package.")
     ] = None,
     data_root: given.DataRoot = None,
+    encoding: given.Encoding = None,
+    separator: given.Separator = None,
+    decimal: given.Decimal = None,
+    quiet: given.Quiet = False,
 ) -> None:
     """Predict labels and probabilities with a trained run."""
     with failures():
+        from antidote_learn.cli.reporters import reporter_for
+        from antidote_learn.data.text_forms import text_form
         from antidote_learn.training.predictions import (
             check_output_file,
             predict_table,
@@ -138,9 +144,11 @@ def predict(
             write_predictions,
         )
 
+        form = text_form(encoding, separator, decimal)
         if out is not None:
             check_output_file(out)
-        table = predict_table(run, data, which=which, model=model, root=data_root)
+        note = reporter_for(quiet=quiet).note
+        table = predict_table(run, data, which=which, model=model, root=data_root, form=form, note=note)
         if out is None:
             print_data(predictions_text(table))
         else:

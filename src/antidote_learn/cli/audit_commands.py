@@ -57,6 +57,9 @@ def audit(
     data_root: given.DataRoot = None,
     download: given.Download = False,
     strict: given.Strict = False,
+    encoding: given.Encoding = None,
+    separator: given.Separator = None,
+    decimal: given.Decimal = None,
     quiet: given.Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
@@ -85,6 +88,9 @@ def audit(
             "data_root": data_root,
             "download": download,
             "strict": strict,
+            "encoding": encoding,
+            "separator": separator,
+            "decimal": decimal,
             "reporter": reporter_for(quiet=quiet),
         }
         request = AuditRequest(X=data, **asked)
@@ -114,6 +120,9 @@ def apply(
     undo: Annotated[
         Path | None, typer.Option(metavar="LOG", help="Log of changes in place, the latest of which is taken back.")
     ] = None,
+    encoding: given.Encoding = None,
+    separator: given.Separator = None,
+    decimal: given.Decimal = None,
 ) -> None:
     """Correct a data set as its review says."""
     with failures("the same command finishes what was begun"):
@@ -125,7 +134,8 @@ def apply(
             raise ValueError("give the decisions and the data: antidote apply decisions.csv DATA; or --undo LOG")
         from antidote_learn.auditing.applying import apply_decisions
 
-        done = apply_decisions(decisions, data, label=label, out=out, in_place=in_place)
+        form = {"encoding": encoding, "separator": separator, "decimal": decimal}
+        done = apply_decisions(decisions, data, label=label, out=out, in_place=in_place, **form)
     counts = f"{done.relabelled} labels changed, {done.dropped} rows dropped, {done.kept} kept as they were"
     counts += f", {done.unsure} unsure" if done.unsure else ""
     say(f"already applied: {counts}" if done.already else counts)

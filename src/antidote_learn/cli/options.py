@@ -12,7 +12,9 @@ import typer
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 Labels = Annotated[Path | None, typer.Option(help="Folder of an audit of this data, to train on its labels.")]
 NoiseSeed = Annotated[int | None, typer.Option(help="Seed of the noise (default: the run's seed).")]
-Data = Annotated[str, typer.Argument(help="A built-in name, a .csv, .parquet or .npz file, or a folder of images.")]
+Data = Annotated[
+    str, typer.Argument(help="A built-in name, a file (.csv, .xlsx, .parquet, ...), or a folder of images.")
+]
 Label = Annotated[str | None, typer.Option(help="Label column of a table.")]
 Text = Annotated[list[str] | None, typer.Option(help="Column that holds text; may be repeated.")]
 Image = Annotated[str | None, typer.Option(help="Column of a table that holds paths of image files.")]
@@ -44,7 +46,10 @@ Precision = Annotated[str, typer.Option(help="Precision of the numbers: 32, bf16
 Workers = Annotated[int, typer.Option(help="Threads that decode image files.")]
 DataRoot = Annotated[Path | None, typer.Option(help="Folder of official files (default: $ANTIDOTE_DATA).")]
 Download = Annotated[bool, typer.Option("--download", help="Fetch official files that are missing.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse data with unreadable images.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse unreadable images and rows without a label.")]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of a text file, e.g. cp1252 (default: detected).")]
+Separator = Annotated[str | None, typer.Option(help="Separator of its columns, e.g. ';' or tab (default: detected).")]
+Decimal = Annotated[str | None, typer.Option(help="Decimal mark of its numbers: . or , (default: detected).")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes.")]
 
 
@@ -79,6 +84,9 @@ class TrainingOptions:
     data_root: DataRoot = None
     download: Download = False
     strict: Strict = False
+    encoding: Encoding = None
+    separator: Separator = None
+    decimal: Decimal = None
 
     @property
     def arguments(self) -> dict[str, Any]:

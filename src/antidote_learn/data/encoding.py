@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from antidote_learn._types import Arrays, ImageFiles, Inputs
 from antidote_learn.data.columns import Column, TextColumn, column_from_state, fit_column
 from antidote_learn.data.image_tables import image_files
+from antidote_learn.data.inputs import as_frame, as_inputs
 from antidote_learn.data.rows import DenseRows as DenseRows
 from antidote_learn.data.rows import FileRows as FileRows
 from antidote_learn.data.rows import Index, join_blocks
@@ -20,7 +21,6 @@ from antidote_learn.data.rows import SampleRows as SampleRows
 from antidote_learn.data.rows import SparseRows as SparseRows
 from antidote_learn.data.sentences import EmbeddingColumn, check_text_features
 from antidote_learn.data.state_checks import Meta, Tensors, damage_error, read_field, read_strings, read_tensor
-from antidote_learn.data.tabular import as_frame, as_inputs
 
 VERSION = 1  # of the saved format; loading refuses any other
 SAMPLED_FILES = 1000  # images on disk that are decoded for the mean and deviation; more hardly change them

@@ -12,16 +12,11 @@ from pandas.api.types import infer_dtype
 
 from antidote_learn._types import Arrays, ImageFiles
 from antidote_learn.data.image_folders import Candidate, Progress, check_all, default_size, note_unreadable
+from antidote_learn.data.in_memory import add_test_part, from_arrays
+from antidote_learn.data.label_columns import find_column, label_columns
 from antidote_learn.data.labels import short_list
-from antidote_learn.data.tabular import (
-    add_test_part,
-    find_column,
-    from_arrays,
-    label_columns,
-    name_in_errors,
-    read_frame,
-    string_columns,
-)
+from antidote_learn.data.tabular import name_in_errors, read_frame, string_columns
+from antidote_learn.data.text_forms import UNKNOWN, Note, TextForm, ignore_note
 
 PATHLESS = "no path is given"
 
@@ -34,9 +29,10 @@ def read_image_table(
     clean: str | None = None,
     test: str | Path | None = None,
     strict: bool = False,
+    form: TextForm = UNKNOWN,
     progress: Progress | None = None,
 ) -> Arrays:
-    """Read a .csv, .tsv or .parquet file whose column ``image`` holds paths of image files, the inputs.
+    """Read a table whose column ``image`` holds paths of image files, the inputs.
 
     A path is relative to the folder of its table, or absolute. Labels are as in `read_table`. Other columns are not
     used, and a note says so. The images are checked as in `read_folder`: a row whose image cannot be read is left out
@@ -48,7 +44,8 @@ def read_image_table(
         label: The column of the labels, as in `read_table`.
         clean: The column of the true labels, as in `read_table`.
         test: A second table with the columns ``image`` and ``label``; its true labels as in `read_table`.
-        strict: Whether an image that cannot be read is an error.
+        strict: Whether an image that cannot be read, or a row without a label, is an error.
+        form: The form of text files, as in `read_table`.
         progress: Called with the number of images read.
 
     Raises:
@@ -56,32 +53,37 @@ def read_image_table(
         ValueError: As in `read_table`; or no image can be read, or with ``strict`` one cannot.
     """
     path, test = Path(path), None if test is None else Path(test)
-    frame = read_frame(path, strings=(image,))
+    found: list[str] = []
+    frame = read_frame(path, strings=(image,), form=form, note=found.append)
     with name_in_errors(path):
         target, truth = label_columns(frame, label, clean)
     candidates = _candidates(frame, image, path, labels=(target, truth))
-    others = None if test is None else read_frame(test, strings=(image, *string_columns(frame)))
+    others = None
+    if test is not None:
+        others = read_frame(test, strings=(image, *string_columns(frame)), form=form, note=found.append)
     tested = [] if test is None or others is None else _candidates(others, image, test)
     checked = check_all(candidates + tested, progress)
-    notes = (*_note_unused_columns(frame, (image, target, truth)), *note_unreadable(checked, strict=strict))
+    notes = (*found, *_note_unused_columns(frame, (image, target, truth)), *note_unreadable(checked, strict=strict))
     files, kept = _readable_images(checked[: len(candidates)], image, path)
     with name_in_errors(path):
         known = None if truth is None else frame[truth].iloc[kept]
-        data = from_arrays(files, frame[target].iloc[kept], clean_labels=known, name=path.name)
-    source = frame.drop(columns=[name for name in (target, truth) if name]).iloc[kept].reset_index(drop=True)
-    data = replace(data, notes=notes, positions=kept if len(kept) < len(frame) else None, source=source)
+        data = from_arrays(files, frame[target].iloc[kept], clean_labels=known, name=path.name, strict=strict)
+    rows = kept if data.positions is None else kept[data.positions]
+    source = frame.drop(columns=[name for name in (target, truth) if name]).iloc[rows].reset_index(drop=True)
+    positions = rows if len(rows) < len(frame) else None
+    data = replace(data, notes=(*notes, *data.notes), positions=positions, source=source)
     if test is None or others is None:
         return data
     held, rows = _readable_images(checked[len(candidates) :], image, test, size=files.size)
     with name_in_errors(test):
         column = truth if truth in others else find_column(others, target, ())
-        return add_test_part(data, held, others[column].iloc[rows], is_clean=column == truth)
+        return add_test_part(data, held, others[column].iloc[rows], is_clean=column == truth, strict=strict)
 
 
-def read_images(path: str | Path, image: str) -> ImageFiles:
+def read_images(path: str | Path, image: str, *, form: TextForm = UNKNOWN, note: Note = ignore_note) -> ImageFiles:
     """Read the images to predict from the column ``image`` of a table; they are not checked."""
     path = Path(path)
-    frame = read_frame(path, strings=(image,))
+    frame = read_frame(path, strings=(image,), form=form, note=note)
     with name_in_errors(path):
         return image_files(frame, image, path.parent)
 

@@ -37,6 +37,25 @@ def label_words(values: Any, what: str, count: int) -> Words:
     return names_of(labels).to_numpy(dtype=object)
 
 
+def present_labels(values: Any, what: str, count: int) -> tuple[Any, NDArray[np.int64] | None, str]:
+    """The labels of the rows that have one, these rows if they are not all, and a note that counts the others.
+
+    Labels of another shape than ``count``, and labels that are all missing, are left to `label_words`.
+    """
+    values = as_numpy(values)
+    if np.shape(values) != (count,):
+        return values, None, ""
+    labels = values if isinstance(values, pd.Series) else pd.Series(values)
+    lost = labels.isna().to_numpy(dtype=bool)
+    if not lost.any() or lost.all():
+        return values, None, ""
+    where = f" in column {labels.name!r}" if labels.name is not None else ""
+    note = f"{lost.sum()} of {count} rows have no label{where} and were left out"
+    hint = " (in a text file NA, None, null and ? are no classes)" if where else ""
+    kept = np.flatnonzero(~lost)
+    return labels.iloc[kept], kept, note + hint
+
+
 def label_numbers(values: Any, num_classes: int | None) -> tuple[NDArray[np.int64], int]:
     """Copy labels that are numbers already to (N,) int64, and give K, which is the largest label + 1 unless given."""
     labels = np.asarray(as_numpy(values))

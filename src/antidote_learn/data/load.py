@@ -13,11 +13,11 @@ from typing import Any
 
 from antidote_learn._types import Arrays, ImageFiles, Inputs
 from antidote_learn.data.builtin import DATA, load_named
-from antidote_learn.data.safety import TABLE_SUFFIXES, check_file, check_name
+from antidote_learn.data.safety import LINES, SEPARATORS, TABLE_SUFFIXES, WORKBOOK, check_excel, check_file, check_name
+from antidote_learn.data.text_forms import UNKNOWN, Note, TextForm, ignore_note
 
-ACCEPTED = (
-    "a built-in name (see `antidote list data`), a .csv, .tsv, .parquet or .npz file, or a folder of images by class"
-)
+FILES = f"a file that ends in {', '.join(TABLE_SUFFIXES)} or .npz"
+ACCEPTED = f"a built-in name (see `antidote list data`), {FILES}, or a folder of images by class"
 
 
 def open_data(
@@ -30,6 +30,7 @@ def open_data(
     root: str | Path | None = None,
     download: bool = False,
     strict: bool = False,
+    form: TextForm = UNKNOWN,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Arrays:
     """Load the data set that ``data`` stands for.
@@ -42,22 +43,23 @@ def open_data(
         test: A table or folder to test on.
         root: The folder of the official files.
         download: Whether missing official files are fetched.
-        strict: Whether unreadable images are an error.
+        strict: Whether unreadable images and rows without a label are an error.
+        form: The form of tables in text files, as far as it is given.
         progress: Called with (done, total) while a folder is read or files are fetched.
 
     Raises:
         FileNotFoundError: A file is missing.
         ValueError: The data is no data set; the message says why.
     """
-    kind = data_kind(data, label=label, text=text, image=image, test=test)
+    kind = data_kind(data, label=label, text=text, image=image, test=test, form=form)
     given: Any = data  # `kind` tells its type
     if kind == "arrays":
         return given  # type: ignore[no-any-return]
     if kind == "pair":
-        from antidote_learn.data.tabular import from_arrays
+        from antidote_learn.data.in_memory import from_arrays
 
         features, labels = given
-        return from_arrays(features, labels, text=text)
+        return from_arrays(features, labels, text=text, strict=strict)
     if kind == "name":
         return load_named(str(data), root=root, download=download, progress=progress)
     path = _data_path(given)
@@ -66,13 +68,18 @@ def open_data(
 
         arrays = read_folder(path, strict=strict, test=test, progress=progress)
         return replace(arrays, name=f"{arrays.name}/")  # the slash tells it from built-in names
-    if kind == "table" and image:
+    if kind == "npz":
+        from antidote_learn.data.tabular import read_npz
+
+        return read_npz(path, strict=strict)
+    options: dict[str, Any] = {"label": label, "test": test, "strict": strict, "form": form}
+    if image:
         from antidote_learn.data.image_tables import read_image_table
 
-        return read_image_table(path, image, label=label, test=test, strict=strict, progress=progress)
-    from antidote_learn.data.tabular import read_npz, read_table
+        return read_image_table(path, image, progress=progress, **options)
+    from antidote_learn.data.tabular import read_table
 
-    return read_npz(path) if kind == "npz" else read_table(path, label=label, text=text, test=test)
+    return read_table(path, text=text, **options)
 
 
 def data_kind(
@@ -82,6 +89,7 @@ def data_kind(
     text: Sequence[str] = (),
     image: str | None = None,
     test: str | Path | None = None,
+    form: TextForm = UNKNOWN,
 ) -> str:
     """The kind of some data, "arrays", "pair", "name", "folder", "npz" or "table"; nothing is read.
 
@@ -91,6 +99,7 @@ def data_kind(
         text: Columns of a table that hold text.
         image: The column of a table that holds paths of image files.
         test: A table or folder to test on.
+        form: The form of tables in text files, as far as it is given.
 
     Raises:
         FileNotFoundError: A file is missing.
@@ -105,22 +114,25 @@ def data_kind(
     if not isinstance(data, (str, Path)):
         if not isinstance(data, (tuple, list)) or len(data) != 2:
             raise ValueError(f"data must be {ACCEPTED}, or a pair (X, y); received {type(data).__name__}")
-        _refuse_options("a pair (X, y)", image=image)
+        _refuse_options("a pair (X, y)", image=image, **vars(form))
         return "pair"
     name, path = str(data), _data_path(data)
     if name in DATA:
-        _refuse_options(name, label=label, text=text, image=image, test=test)
+        _refuse_options(name, label=label, text=text, image=image, test=test, **vars(form))
         return "name"
     if os.path.isdir(path):
-        _refuse_options(name, label=label, text=text, image=image)
+        _refuse_options(name, label=label, text=text, image=image, **vars(form))
         return "folder"
     if name.lower().endswith(".npz"):
-        _refuse_options(name, label=label, text=text, image=image, test=test)
+        _refuse_options(name, label=label, text=text, image=image, test=test, **vars(form))
         check_file(path)
         return "npz"
     if name.lower().endswith(TABLE_SUFFIXES):
+        check_form(name, form)
         for table in (path, *([] if test is None else [Path(test)])):
             check_file(table)
+            if table.name.lower().endswith(WORKBOOK):
+                check_excel()
         return "table"
     if not os.path.exists(path) and path.suffix == "":
         raise ValueError(f"there is no data {name!r}; accepted: {ACCEPTED}")
@@ -128,7 +140,13 @@ def data_kind(
 
 
 def open_inputs(
-    data: Any, *, strings: Sequence[str] = (), image: str = "", root: str | Path | None = None
+    data: Any,
+    *,
+    strings: Sequence[str] = (),
+    image: str = "",
+    root: str | Path | None = None,
+    form: TextForm = UNKNOWN,
+    note: Note = ignore_note,
 ) -> tuple[Inputs, list[str]]:
     """Load inputs to predict, with a name for each row.
 
@@ -139,6 +157,8 @@ def open_inputs(
         strings: Columns of a table to read as they are written.
         image: The column of a table that holds paths of image files; empty where training had none.
         root: The folder of the official files.
+        form: The form of a table in a text file, as far as it is given.
+        note: Called with a sentence on what was detected of it.
     """
     if isinstance(data, (str, Path)):
         name, path = str(data), _data_path(data)
@@ -150,11 +170,11 @@ def open_inputs(
         elif image and name.lower().endswith(TABLE_SUFFIXES):
             from antidote_learn.data.image_tables import read_images
 
-            inputs = read_images(path, image)
+            inputs = read_images(path, image, form=form, note=note)
         else:
             from antidote_learn.data.tabular import read_features
 
-            inputs = read_features(path, strings=strings)
+            inputs = read_features(path, strings=strings, form=form, note=note)
     else:
         inputs = data
     names = list(inputs.names) if isinstance(inputs, ImageFiles) else [str(i) for i in range(len(inputs))]
@@ -179,6 +199,16 @@ def check_out(out: str | Path, *, data: Any, test: Any = None) -> None:
         folder = _data_path(given) if isinstance(given, (str, Path)) and given not in DATA else None
         if folder and os.path.isdir(folder) and place.is_relative_to(os.path.realpath(folder)):
             raise ValueError(f"{out} lies in the data, in {given}, and would become a class: choose another `out`")
+
+
+def check_form(name: str, form: TextForm) -> None:
+    """Raise ValueError where the form of a text file is given for a file of another kind."""
+    if name.lower().endswith(tuple(SEPARATORS)):
+        return
+    useless = {**vars(form), "encoding": None} if name.lower().endswith(LINES) else vars(form)
+    given = [key for key, value in useless.items() if value]
+    if given:
+        raise ValueError(f"{name!r} takes no `{given[0]}`: that is for files of text such as .csv")
 
 
 def _data_path(data: str | Path) -> Path:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
@@ -27,13 +26,13 @@ from antidote_learn.data.encoding import (
     fit_encoding,
 )
 from antidote_learn.data.image_folders import decode_all
+from antidote_learn.data.inputs import as_frame, take_inputs
 from antidote_learn.data.loaders import Preparation, preparation_of
 from antidote_learn.data.maps import empirical_transition
 from antidote_learn.data.noise import from_human, inject
 from antidote_learn.data.noise_grammar import parse_noise
 from antidote_learn.data.recipes import RECIPES, Augmentation, Recipe
 from antidote_learn.data.sentences import EmbeddingColumn, texts_of
-from antidote_learn.data.tabular import as_frame
 
 Labels = NDArray[np.int64]
 HELD_OUT = 0.2  # the share of the samples that is held out where a data set has no test part
@@ -151,15 +150,6 @@ class _Split:
     test_inputs: Inputs | None
     test_labels: Labels
     test_is_clean: bool
-
-
-def take_inputs(inputs: Inputs, index: Labels) -> Inputs:
-    """Take the inputs at some positions."""
-    if isinstance(inputs, ImageFiles):
-        return replace(inputs, names=tuple(inputs.names[i] for i in index))
-    if isinstance(inputs, pd.DataFrame):
-        return inputs.iloc[index].reset_index(drop=True)
-    return inputs[index]
 
 
 def _take_samples(arrays: Arrays, index: Labels) -> Arrays:

@@ -10,16 +10,19 @@ import pandas as pd
 from antidote_learn.data.load import open_inputs
 from antidote_learn.data.safety import check_name
 from antidote_learn.data.spreadsheets import defuse_table
+from antidote_learn.data.text_forms import Note, TextForm
 from antidote_learn.training.checkpoint import replacing
 from antidote_learn.training.results import Run
 
 SUFFIXES = (".csv", ".parquet")  # the kinds of files that predictions are written to
 
 
-def predict_table(folder: Path, data: str, *, which: str, model: str | None, root: Any) -> pd.DataFrame:
+def predict_table(
+    folder: Path, data: str, *, which: str, model: str | None, root: Any, form: TextForm, note: Note
+) -> pd.DataFrame:
     """The predictions, with the columns ``row, label, probability`` and a column ``p:CLASS`` for each class."""
     run = Run.read(folder, which=which, model=model)
-    inputs, names = open_inputs(data, strings=run.strings, image=run.image, root=root)
+    inputs, names = open_inputs(data, strings=run.strings, image=run.image, root=root, form=form, note=note)
     probs = run.predict_proba(inputs)
     best = probs.argmax(axis=1)
     table = pd.DataFrame({"row": names, "label": [run.classes[k] for k in best], "probability": probs.max(axis=1)})

@@ -50,6 +50,7 @@ def open_request(asked: Any, *, test: str | Path | None = None) -> Arrays:
         root=asked.data_root,
         download=asked.download,
         strict=asked.strict,
+        form=asked.form,
     )
 
 

@@ -16,6 +16,7 @@ from antidote_learn.data.load import check_out, data_kind
 from antidote_learn.data.noise_grammar import parse_noise
 from antidote_learn.data.posterior import check_audit_folder
 from antidote_learn.data.sentences import check_text_features
+from antidote_learn.data.text_forms import TextForm, text_form
 from antidote_learn.models import split_model
 from antidote_learn.presets.aliases import expand_name
 from antidote_learn.registry import MethodSpec, check_method, method_of, with_budget
@@ -78,7 +79,15 @@ class Request:
     data_root: str | Path | None = None
     download: bool = False
     strict: bool = False
+    encoding: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
     reporter: Reporter | None = None
+
+    @property
+    def form(self) -> TextForm:
+        """The form of tables in text files, as far as it is given; ValueError where a part of it is none."""
+        return text_form(self.encoding, self.separator, self.decimal)
 
     @property
     def own_noise_seed(self) -> int:
@@ -130,7 +139,7 @@ def resolve_request(asked: Request) -> ResolvedRequest:
     if asked.labels is not None:
         check_audit_folder(Path(asked.labels))
     method = method_for(asked)
-    data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image, test=asked.test)
+    data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image, test=asked.test, form=asked.form)
     check_method(method)
     return ResolvedRequest(asked, method, settings)
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from antidote_learn._types import ImageFiles
 from antidote_learn.core.transition_matrices import TransitionEstimate
 from antidote_learn.data.encoding import ImageEncoding, TableEncoding, encoding_from_state
+from antidote_learn.data.inputs import as_inputs
 from antidote_learn.data.loaders import preparation_of
 from antidote_learn.data.recipes import Augmentation
-from antidote_learn.data.tabular import as_inputs
 from antidote_learn.models import Model, build_model, is_built_in
 from antidote_learn.models.ensembles import COMBINATIONS, Ensemble
 from antidote_learn.models.fitted import NETWORK, Pool, build_fitted

@@ -60,6 +60,9 @@ def train(
     data_root: str | Path | None = None,
     download: bool = False,
     strict: bool = False,
+    encoding: str | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
     reporter: Reporter | None = None,
 ) -> Run:
     """Trains a network on labels that cannot be trusted, and gives the run back.
@@ -108,7 +111,11 @@ def train(
         workers: The number of threads that decode image files.
         data_root: The folder of official files; by default ``$ANTIDOTE_DATA``, or ``~/.cache/antidote``.
         download: Whether to fetch official files that are missing.
-        strict: Whether unreadable images are an error; otherwise they are left out, with a note.
+        strict: Whether unreadable images and rows without a label are an error; otherwise they are left out, with a
+            note.
+        encoding: The encoding of tables in text files, such as "cp1252"; detected if it is not given, as are the next.
+        separator: The separator of their columns, such as ";" or "tab".
+        decimal: The decimal mark of their numbers, "." or ",".
         reporter: The reporter of the progress; None reports nothing.
 
     Raises:
