@@ -127,8 +127,8 @@ class Page:
         for path in self.downloads.iterdir():
             path.unlink()
         self.click("export")
-        deadline = time.monotonic() + 30
-        while not (self.downloads / "decisions.csv").exists():
+        deadline, path = time.monotonic() + 30, self.downloads / "decisions.csv"
+        while not (path.exists() and path.stat().st_size):  # a busy browser makes the file before it fills it
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        return self.downloads / "decisions.csv"
+        return path

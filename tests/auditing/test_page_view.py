@@ -129,6 +129,23 @@ def test_a_row_of_a_table_has_its_name_and_all_its_columns(opened):
 
 
 @needs_browser
+@pytest.mark.parametrize(
+    ("columns", "caption"),
+    [
+        ({"word": [f"word{k}" for k in range(600)]}, "word{0}"),
+        ({"code": [f"c{k}" for k in range(600)], "text": ["a text of some words, " * 3] * 600}, "c{0} · a text of"),
+        ({"x": [1.5] * 600, "flag": ["", "no"] * 300}, "x 1.5 · flag {1}"),
+    ],
+)
+def test_a_row_of_the_list_is_called_by_what_tells_most(columns, caption, opened):
+    found = made(600, ("No", "Yes"), wrong=0.3, inputs=pd.DataFrame(columns))
+    shown = opened(found).run("return document.querySelector('.caption').textContent")
+    row = int(found.table["index"][0])
+    expected = caption.format(row, "no" if row % 2 else "–")
+    assert shown.startswith(expected) if "text" in columns else shown == expected
+
+
+@needs_browser
 def test_pictures_are_enlarged_and_neighbours_shown(opened):
     found = made(600, DIGITS, wrong=0.3, inputs=PIXELS)
     worst = found.table["index"].tolist()

@@ -81,7 +81,7 @@ def collect_samples(inputs: Inputs | None, rows: Sequence[int], source: pd.DataF
     pictures = _collect_pictures(inputs, shown, min(LARGEST_PICTURE, PICTURE_ROOM // max(len(shown), 1)))
     table, most = _values_table(inputs, source)
     order, identified = _order_columns(table, inputs)
-    cells = _sample_values(table[order[:most]].iloc[list(rows)]) if order else []
+    cells = _sample_values(table.iloc[list(rows)][order[:most]]) if order else []
     more = len(order) - len(order[:most])
     return PageSamples([str(name) for name in order[:most]], cells, identified, more, pictures, names)
 
@@ -93,8 +93,6 @@ def collect_neighbours(inputs: Inputs | None, around: NDArray[np.int64]) -> Page
         inputs: All samples.
         around: (B, m) nearest rows of the samples on the page, the worst sample first and the nearest row first.
     """
-    if not _are_images(inputs):
-        return PageNeighbours([], [], [])
     places: dict[int, int] = {}
     near = []
     for row in around[:PICTURES, :NEAREST_PICTURES].tolist():
@@ -102,11 +100,7 @@ def collect_neighbours(inputs: Inputs | None, around: NDArray[np.int64]) -> Page
             break
         near.append([places.setdefault(other, len(places)) for other in row])
     pictures = _collect_pictures(inputs, [*places], NEIGHBOUR_BYTES, side=NEIGHBOUR_SIDE)
-    return PageNeighbours(near, [*places], pictures)
-
-
-def _are_images(inputs: Inputs | None) -> bool:
-    return isinstance(inputs, ImageFiles) or (isinstance(inputs, np.ndarray) and inputs.ndim == 4)
+    return PageNeighbours(near, [*places], pictures) if pictures else PageNeighbours([], [], [])
 
 
 def _collect_pictures(inputs: Inputs | None, rows: Sequence[int], most: int, *, side: int = LARGEST) -> list[str]:

@@ -15,7 +15,7 @@ from antidote_learn.data.image_folders import convert_to_rgb, open_image, turn_u
 # Sides and qualities to try; the last is always below 3 kB.
 STEPS = ((480, 80), (320, 78), (160, 75), (128, 55), (96, 35), (64, 20))
 LARGEST = STEPS[0][0]
-PIXELS = 16  # pixels of a square that a byte can hold at best: steps for which there is no room are not tried
+PIXELS = 16  # the most pixels that a byte can hold; steps for which there is no room are not tried
 
 
 def file_thumbnail(path: Path, most: int, *, side: int = LARGEST) -> bytes:

@@ -14,7 +14,9 @@ function caption(row) {
   if (data.names.length) return data.names[row];
   const cells = data.cells[row] || [];
   const longest = cells.reduce((best, one) => (one.length > best.length ? one : best), "");
-  if (longest.length > LONG || cells.length === 1) return (data.identified ? cells[0] + " · " : "") + longest;
+  if (longest.length > LONG || cells.length === 1) {
+    return (data.identified && longest !== cells[0] ? cells[0] + " · " : "") + longest;
+  }
   return cells.slice(0, FIRST).map((text, at) => data.columns[at] + " " + (text || "–")).join(" · ");
 }
 
