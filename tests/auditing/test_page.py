@@ -13,6 +13,7 @@ import pytest
 from antidote_learn import apply_decisions, audit, inject
 from antidote_learn._types import ImageFiles
 from antidote_learn.auditing.audit_result import cut_again
+from antidote_learn.auditing.cuts import Cut
 from antidote_learn.auditing.decisions import match_decisions, read_decisions
 from tests.auditing.pages import made, needs_browser
 
@@ -157,7 +158,7 @@ def test_one_of_many_classes_is_chosen_by_the_beginning_of_its_name(opened):
 
 @needs_browser
 def test_no_flagged_row_suggests_its_own_label(opened):
-    found = cut_again(made(400, CLASSES, wrong=0.2), max_flagged=None, fdr=0.7)  # more rows than look wrong
+    found = cut_again(made(400, CLASSES, wrong=0.2), Cut(fdr=0.7))  # more rows than look wrong
     flagged, labels, likeliest = suggestions(found)
     assert (labels == likeliest).sum() > 50
     page = opened(found)
@@ -173,7 +174,7 @@ def test_no_flagged_row_suggests_its_own_label(opened):
 
 @needs_browser
 def test_decisions_of_an_earlier_page_are_found(opened):
-    found = cut_again(made(400, CLASSES, wrong=0.2), max_flagged=None, fdr=0.7)
+    found = cut_again(made(400, CLASSES, wrong=0.2), Cut(fdr=0.7))
     flagged, labels, likeliest = suggestions(found)
     own = int(np.flatnonzero(labels == likeliest)[0])  # whose suggestion once was its own label
     index = flagged["index"].tolist()

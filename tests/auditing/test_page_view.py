@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from antidote_learn.auditing.audit_result import cut_again
+from antidote_learn.auditing.cuts import Cut
 from tests.auditing.pages import made, needs_browser
 
 DIGITS = tuple("0123456789")
@@ -179,7 +180,7 @@ def test_pictures_are_enlarged_and_neighbours_shown(opened):
 
 @needs_browser
 def test_where_no_row_is_flagged_all_that_are_listed_are_shown(opened):
-    found = cut_again(made(400, DIGITS, wrong=0.3), max_flagged=0, fdr=None)
+    found = cut_again(made(400, DIGITS, wrong=0.3), Cut(max_flagged=0))
     page = opened(found)
     count = found.summary["interval"][1]
     assert page.run("return document.querySelector('.item').getAttribute('aria-setsize')") == str(count)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 KINDS = ("sklearn", "robust")  # the words before the name of a classifier
+ROBUST = "antidote_learn.RobustClassifier"  # named like a class of another package: estimators stand above grids
 
 
 def is_classifier(method: str) -> bool:
@@ -39,9 +40,7 @@ def build_classifier(method: str, *, seed: int) -> Any:
         model.set_params(random_state=seed)
     if kind == KINDS[0]:
         return model
-    from antidote_learn import RobustClassifier
-
-    return RobustClassifier(model, random_state=seed)
+    return _classifier_class(method, ROBUST)(model, random_state=seed)
 
 
 def _parameter(method: str, text: str) -> tuple[str, Any]:
