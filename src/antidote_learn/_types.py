@@ -178,6 +178,14 @@ Inputs = Union["NDArray[np.uint8]", "NDArray[np.float32]", "DataFrame", ImageFil
 """(N, C, H, W) uint8 images, (N, D) float32 features, a table of feature columns, or image files."""
 
 
+@dataclass(frozen=True)
+class LabelColumn:
+    """The column of a table that holds the labels; a guess where it was taken for its name alone."""
+
+    name: str
+    is_guess: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Arrays:
     """A data set, whatever its source.
@@ -194,6 +202,7 @@ class Arrays:
         text: The columns of a table that hold text, where the user named them.
         notes: Messages for the user: files that were left out, and the like.
         positions: (N,) int64, the rows of the samples in the source; None where no row was left out.
+        label: The column of the labels; None where the source is no table.
     """
 
     name: str
@@ -207,6 +216,7 @@ class Arrays:
     text: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     positions: NDArray[np.int64] | None = None
+    label: LabelColumn | None = None
 
 
 @dataclass(frozen=True, eq=False)

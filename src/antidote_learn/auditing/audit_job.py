@@ -48,6 +48,9 @@ class AuditSpec:
     noise_seed: int
     encoder: str
     settings: TrainingSettings
+    label: str = ""
+    exclude: str = ""
+    features: str = ""
     kind: ClassVar[str] = "audit"
     article: ClassVar[str] = "an"
     unwritten: ClassVar[tuple[str, ...]] = ("protocol", "schedule", "schedule_epochs")  # an audit has its own schedule

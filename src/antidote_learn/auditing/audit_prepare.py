@@ -24,6 +24,7 @@ from antidote_learn.data.sentences import texts_of
 from antidote_learn.training.prepare import choose_network, open_request
 from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.settings import settings_for
+from antidote_learn.training.specs import columns_of, label_summary
 
 BATCHES = 7  # batches in an epoch, within the limits of the batch size, so that few rows give enough steps
 SMALLEST_BATCH, LARGEST_BATCH = 16, 128  # limits of the batch size; 128 is the usual batch size of a run
@@ -66,6 +67,7 @@ def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
         noise_seed=asked.own_noise_seed,
         encoder="none" if encoder is None else encoder.name,
         settings=settings,
+        **columns_of(asked, given.label),
     )
     return AuditJob(
         folder=folder,
@@ -79,6 +81,7 @@ def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
         about={
             "data": spec.data,
             "data_hash": spec.data_hash,
+            **label_summary(given.label),
             "content_hash": hash_if_stored(asked.X),
             "noise": asked.noise,
             "encoder": None if encoder is None else encoder.name,

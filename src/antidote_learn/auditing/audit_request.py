@@ -11,8 +11,9 @@ from antidote_learn.auditing.counts import check_cut
 from antidote_learn.data.encoders import check_encoder
 from antidote_learn.data.load import check_out, data_kind
 from antidote_learn.data.noise_grammar import parse_noise
-from antidote_learn.data.text_forms import TextForm, text_form
+from antidote_learn.data.text_forms import text_form
 from antidote_learn.models import split_model
+from antidote_learn.training.resolve import COLUMNS
 from antidote_learn.training.settings import check_seeds, resolve_settings
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class AuditRequest:
     label: str | None
     text: Sequence[str]
     image: str | None
+    exclude: str | Sequence[str]
+    features: str | Sequence[str]
     encoder: str
     noise: str
     noise_seed: int | None
@@ -55,9 +58,10 @@ class AuditRequest:
         return self.X if self.y is None else (self.X, self.y)
 
     @property
-    def form(self) -> TextForm:
-        """The form of a table in a text file, as far as it is given; ValueError where a part of it is none."""
-        return text_form(self.encoding, self.separator, self.decimal)
+    def columns(self) -> dict[str, Any]:
+        """The arguments about columns and form of a table; ValueError where a form is none."""
+        names = {name: getattr(self, name) for name in COLUMNS}
+        return {**names, "form": text_form(self.encoding, self.separator, self.decimal)}
 
     @property
     def own_noise_seed(self) -> int:
@@ -81,4 +85,4 @@ def check_audit(asked: AuditRequest) -> None:
         split_model(asked.model)
     if asked.out is not None:
         check_out(asked.out, data=asked.X)
-    data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image, form=asked.form)
+    data_kind(asked.data, **asked.columns)
