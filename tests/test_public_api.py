@@ -257,7 +257,8 @@ FUNCTIONS = {
     ),
     "train": Entry(
         "(data, *, method=None, labels=None, noise_rate='auto', delta=None, penalty=None, noise='none', "
-        "noise_seed=None, label=None, text=(), image=None, text_features='tfidf', test=None, subset=None, "
+        "noise_seed=None, label=None, text=(), image=None, exclude=(), features=(), text_features='tfidf', test=None, "
+        "subset=None, "
         "holdout=None, snapshots=(), "
         "model=None, protocol=None, "
         "epochs=None, batch_size=None, lr=None, optimizer=None, weight_decay=None, schedule=None, warmup=None, "
@@ -276,6 +277,8 @@ FUNCTIONS = {
             "label": "a table whose label column has a name of its own",
             "text": "text that is not recognised as such",
             "image": "images that a table lists with their labels",
+            "exclude": "columns that name the rows, or tell the label",
+            "features": "few of many columns, or one that is left out by itself",
             "text_features": "texts that say the same in other words",
             "test": "test data that was set aside beforehand",
             "subset": "a first result within minutes",
@@ -309,7 +312,8 @@ FUNCTIONS = {
         },
     ),
     "audit": Entry(
-        "(X, y=None, *, label=None, text=(), image=None, encoder='auto', noise='none', noise_seed=None, "
+        "(X, y=None, *, label=None, text=(), image=None, exclude=(), features=(), encoder='auto', noise='none', "
+        "noise_seed=None, "
         "subset=None, model=None, epochs=10, judges=(), flag=None, max_flagged=None, fdr=None, seed=0, "
         "out=None, with_columns=False, resume=False, data_root=None, download=False, strict=False, encoding=None, "
         "separator=None, decimal=None, reporter=None)",
@@ -319,6 +323,8 @@ FUNCTIONS = {
             "label": "a table whose label column has a name of its own",
             "text": "text that is not recognised as such",
             "image": "images that a table lists with their labels",
+            "exclude": "columns that name the rows, or tell the label",
+            "features": "few of many columns, or one that is left out by itself",
             "encoder": "see what is on a photograph, and texts that say the same in other words; or do without",
             "noise": "see how well wrong labels are found that are known",
             "noise_seed": "the same wrong labels in audits with other seeds",
@@ -404,7 +410,7 @@ FUNCTIONS = {
     "Run.predict_proba": Entry("(self, X)", {"X": "new data of the kind that was trained on"}),
     "Arrays": Entry(
         "(name, inputs, labels, classes, clean_labels=None, test_inputs=None, test_labels=None, test_is_clean=False, "
-        "text=(), notes=(), positions=None, source=None)",
+        "text=(), notes=(), positions=None, source=None, label=None)",
         {
             "name": "find the data again in a run's summary; a known name has its own protocol and noise",
             "inputs": "images, features, tables, or image files",
@@ -418,6 +424,7 @@ FUNCTIONS = {
             "notes": "hear what was left out when the data was read",
             "positions": "find a sample again in a source of which some rows were left out",
             "source": "see the whole row of a table again, with its name",
+            "label": "see in every report which column was taken for the label",
         },
     ),
     "RobustLoss": Entry(_ROBUST, _ROBUST_NEEDS),

@@ -178,6 +178,14 @@ Inputs = Union["NDArray[np.uint8]", "NDArray[np.float32]", "DataFrame", ImageFil
 """(N, C, H, W) uint8 images, (N, D) float32 features, a table of feature columns, or image files."""
 
 
+@dataclass(frozen=True)
+class LabelColumn:
+    """The column of a table that holds the labels; a guess where it was taken for its name alone."""
+
+    name: str
+    is_guess: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Arrays:
     """A data set, whatever its source.
@@ -196,6 +204,7 @@ class Arrays:
         positions: (N,) int64, the rows of the samples in the source; None where no row was left out.
         source: The table that the inputs are from, in their order, with the columns that nothing learns from, such as
             row numbers, but without labels; None where the source is no table.
+        label: The column of the labels; None where the source is no table.
     """
 
     name: str
@@ -210,6 +219,7 @@ class Arrays:
     notes: tuple[str, ...] = ()
     positions: NDArray[np.int64] | None = None
     source: DataFrame | None = None
+    label: LabelColumn | None = None
 
 
 @dataclass(frozen=True, eq=False)

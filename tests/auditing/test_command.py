@@ -169,7 +169,7 @@ HOSTILE = {
     "one": ("a,label\n" + "1,x\n" * 60, [], "all labels are 'x'"),
     "empty": ("", [], "cannot be read"),
     "header": ("a,label\n", [], "0 rows"),
-    "missing": ("a,label\n" + "1,x\n2,\n" * 30, ["--strict"], "lacks 30 of 60 labels"),
+    "missing": ("a,label\n" + "1,x\n2,\n" * 30, [], "30 of 60 rows have no label in column 'label'"),
     "few": ("a,label\n" + "1,x\n2,y\n" * 4, [], "at least 20 rows"),
     "regression": ("a,label\n" + "1,0.25\n2,1\n" * 30, [], "regression target"),
 }

@@ -53,6 +53,9 @@ class AuditSpec:
     encoder: str
     settings: TrainingSettings
     judges: str = ""
+    label: str = ""
+    exclude: str = ""
+    features: str = ""
     kind: ClassVar[str] = "audit"
     article: ClassVar[str] = "an"
     unwritten: ClassVar[tuple[str, ...]] = ("protocol", "schedule", "schedule_epochs")  # an audit has its own schedule

@@ -26,6 +26,7 @@ from antidote_learn.data.sentences import texts_of
 from antidote_learn.training.prepare import choose_network, open_request
 from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.settings import settings_for
+from antidote_learn.training.specs import columns_of, label_summary
 
 FEWEST_ROWS = 20  # the fewest rows that are audited, so that each half has ten
 MOST_CHARACTERS = 3_000_000  # the most characters that are embedded by default: about six minutes on two cores
@@ -67,6 +68,7 @@ def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
         encoder="none" if encoder is None else encoder.name,
         settings=settings,
         judges=describe_judges(asked.judges),
+        **columns_of(asked, given.label),
     )
     return AuditJob(
         folder=folder,
@@ -82,6 +84,7 @@ def prepare_audit(asked: AuditRequest, folder: Path) -> AuditJob:
         about={
             "data": spec.data,
             "data_hash": spec.data_hash,
+            **label_summary(given.label),
             "content_hash": hash_if_stored(asked.X),
             "noise": asked.noise,
             "encoder": None if encoder is None else encoder.name,

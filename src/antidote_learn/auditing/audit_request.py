@@ -12,8 +12,9 @@ from antidote_learn.auditing.own_judges import check_judges
 from antidote_learn.data.encoders import check_encoder
 from antidote_learn.data.load import check_out, data_kind
 from antidote_learn.data.noise_grammar import parse_noise
-from antidote_learn.data.text_forms import TextForm, text_form
+from antidote_learn.data.text_forms import text_form
 from antidote_learn.models import split_model
+from antidote_learn.training.resolve import COLUMNS
 from antidote_learn.training.settings import check_seeds, resolve_settings
 
 COLUMNLESS = "`with_columns` carries the columns of a table, and these data have none: leave it out"
@@ -33,6 +34,8 @@ class AuditRequest:
     label: str | None
     text: Sequence[str]
     image: str | None
+    exclude: str | Sequence[str]
+    features: str | Sequence[str]
     encoder: str
     noise: str
     noise_seed: int | None
@@ -66,9 +69,10 @@ class AuditRequest:
         return Cut(self.flag, self.max_flagged, self.fdr)
 
     @property
-    def form(self) -> TextForm:
-        """The form of a table in a text file, as far as it is given; ValueError where a part of it is none."""
-        return text_form(self.encoding, self.separator, self.decimal)
+    def columns(self) -> dict[str, Any]:
+        """The arguments about columns and form of a table; ValueError where a form is none."""
+        names = {name: getattr(self, name) for name in COLUMNS}
+        return {**names, "form": text_form(self.encoding, self.separator, self.decimal)}
 
     @property
     def own_noise_seed(self) -> int:
@@ -93,6 +97,6 @@ def check_audit(asked: AuditRequest) -> None:
         split_model(asked.model)
     if asked.out is not None:
         check_out(asked.out, data=asked.X)
-    kind = data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image, form=asked.form)
+    kind = data_kind(asked.data, **asked.columns)
     if asked.with_columns and kind in ("name", "folder", "npz"):
         raise ValueError(COLUMNLESS)

@@ -27,6 +27,8 @@ def audit(
     label: str | None = None,
     text: Sequence[str] = (),
     image: str | None = None,
+    exclude: str | Sequence[str] = (),
+    features: str | Sequence[str] = (),
     encoder: str = "auto",
     noise: str = "none",
     noise_seed: int | None = None,
@@ -62,6 +64,9 @@ def audit(
         label: The label column of a table in a file.
         text: Columns of a table that hold text.
         image: The column of a table that holds paths of image files.
+        exclude: Columns of a table that are not used at all.
+        features: The columns of a table to judge by; by default all but the label, those that count the rows, and those
+            that are the label in other words.
         encoder: The network that embeds images or text before they are judged: "efficientnet-lite0" (extra ``vision``),
             "all-minilm-l6-v2" (extra ``text``), "none" (networks read pixels, and TF-IDF in 100 directions), or "auto":
             the one that suits the data where it is installed. Then images below 16 pixels, and those for which a

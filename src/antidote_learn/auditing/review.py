@@ -93,6 +93,8 @@ def _head_figures(table: pd.DataFrame, summary: dict[str, Any], posterior: Poste
         **{name: summary[name] for name in names},
         "key": _storage_key(summary, posterior),
         "content_hash": summary.get("content_hash"),
+        "label": str(summary.get("label", "")),
+        "label_is_guess": bool(summary.get("label_is_guess", False)),
         "look": str(summary.get("look", "")),
         "judges": [str(name) for name in summary.get("judges", [])],
         "data": str(summary["data"]),

@@ -20,7 +20,8 @@ def read_with_labels(path: Path, label: str | None, form: TextForm) -> tuple[pd.
     """Reads the table as an audit does, and the names of its columns of given and, if it has them, clean labels."""
     frame = read_frame(path, form=form)
     with name_in_errors(path):
-        return frame, [name for name in label_columns(frame, label, None) if name is not None]
+        given, clean = label_columns(frame, label, None)
+        return frame, [given.name] if clean is None else [given.name, clean]
 
 
 def label_names(values: pd.Series[Any]) -> NDArray[np.object_]:

@@ -16,6 +16,7 @@ from antidote_learn.cli.audit_commands import apply, audit
 from antidote_learn.cli.compare_command import compare
 from antidote_learn.cli.escaping import print_data, say
 from antidote_learn.cli.failures import failures
+from antidote_learn.cli.flags import with_flags
 from antidote_learn.cli.reproduce_command import report, reproduce
 
 app = typer.Typer(
@@ -195,7 +196,11 @@ def _print_summary(summary: dict[str, Any], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
         return
+    from antidote_learn.training.specs import label_sentence
+
     accuracy = summary["accuracy"]
+    if label := label_sentence(summary):
+        say(with_flags(label))
     what = "accuracy" if accuracy["against"] == "clean" else "agreement with the given labels"
     say(
         f"{summary['method']} on {summary['data']}: {what} {accuracy['last']:.2f} % in the last epoch, "

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from antidote_learn.auditing.audit_result import Audit
 
 SHOWN = (
+    "label",
+    "label_is_guess",
     "n",
     "estimated_errors",
     "interval",
@@ -36,6 +38,8 @@ def audit(
     label: given.Label = None,
     text: given.Text = None,
     image: given.Image = None,
+    exclude: given.Exclude = None,
+    features: given.Features = None,
     encoder: given.Encoder = "auto",
     flag: Annotated[int | None, typer.Option(help="Exact number of rows to flag, the worst.")] = None,
     max_flagged: Annotated[int | None, typer.Option(help="Largest number of rows to flag.")] = None,
@@ -72,6 +76,8 @@ def audit(
             "label": label,
             "text": tuple(text or ()),
             "image": image,
+            "exclude": tuple(exclude or ()),
+            "features": given.split_columns(features),
             "encoder": encoder,
             "flag": flag,
             "max_flagged": max_flagged,
@@ -155,8 +161,11 @@ def _undo(log: Path) -> None:
 
 def _report(found: "Audit") -> None:
     from antidote_learn.auditing.issue_table import unequal_classes
+    from antidote_learn.training.specs import label_sentence
 
     summary, (low, high) = found.summary, found.interval
+    if label := label_sentence(summary):
+        say(with_flags(label))
     say(
         f"{found.estimated_errors} of {summary['n']} labels look wrong ({100 * found.noise_rate:.1f} %), "
         f"between {low} and {high}; {summary['flagged']} rows are flagged"

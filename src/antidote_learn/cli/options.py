@@ -1,5 +1,6 @@
 """Options of several commands, with their help."""
 
+import csv
 import functools
 import inspect
 from collections.abc import Callable
@@ -18,6 +19,8 @@ Data = Annotated[
 Label = Annotated[str | None, typer.Option(help="Label column of a table.")]
 Text = Annotated[list[str] | None, typer.Option(help="Column that holds text; may be repeated.")]
 Image = Annotated[str | None, typer.Option(help="Column of a table that holds paths of image files.")]
+Exclude = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
+Features = Annotated[str | None, typer.Option(metavar="COLUMN,...", help="Columns to learn from (default: all).")]
 TextFeatures = Annotated[str, typer.Option(help="Features of text: tfidf or embeddings.")]
 Encoder = Annotated[
     str, typer.Option(help="Encoder of images or text: auto, none, efficientnet-lite0 or all-minilm-l6-v2.")
@@ -62,6 +65,8 @@ class TrainingOptions:
     label: Label = None
     text: Text = None
     image: Image = None
+    exclude: Exclude = None
+    features: Features = None
     text_features: TextFeatures = "tfidf"
     test: Test = None
     subset: Subset = None
@@ -92,13 +97,19 @@ class TrainingOptions:
     def arguments(self) -> dict[str, Any]:
         """The arguments for `train`; options without a value are left out."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        values["text"] = tuple(self.text or ())
+        values |= {"text": tuple(self.text or ()), "exclude": tuple(self.exclude or ())}
+        values["features"] = split_columns(self.features)
         return {name: value for name, value in values.items() if value not in (None, ())}
 
     @property
     def own_options(self) -> set[str]:
         """The options that are not at their default."""
         return {field.name for field in fields(self) if getattr(self, field.name) != field.default}
+
+
+def split_columns(text: str | None) -> tuple[str, ...]:
+    """Returns the columns in a list with commas; a name with a comma stands in double quotes."""
+    return tuple(name.strip() for name in next(csv.reader([text or ""], skipinitialspace=True), []) if name.strip())
 
 
 def take_training(command: Callable[..., None]) -> Callable[..., None]:

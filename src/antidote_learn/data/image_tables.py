@@ -57,26 +57,30 @@ def read_image_table(
     frame = read_frame(path, strings=(image,), form=form, note=found.append)
     with name_in_errors(path):
         target, truth = label_columns(frame, label, clean)
-    candidates = _candidates(frame, image, path, labels=(target, truth))
+    candidates = _candidates(frame, image, path, labels=(target.name, truth))
     others = None
     if test is not None:
         others = read_frame(test, strings=(image, *string_columns(frame)), form=form, note=found.append)
     tested = [] if test is None or others is None else _candidates(others, image, test)
     checked = check_all(candidates + tested, progress)
-    notes = (*found, *_note_unused_columns(frame, (image, target, truth)), *note_unreadable(checked, strict=strict))
+    notes = (
+        *found,
+        *_note_unused_columns(frame, (image, target.name, truth)),
+        *note_unreadable(checked, strict=strict),
+    )
     files, kept = _readable_images(checked[: len(candidates)], image, path)
     with name_in_errors(path):
         known = None if truth is None else frame[truth].iloc[kept]
-        data = from_arrays(files, frame[target].iloc[kept], clean_labels=known, name=path.name, strict=strict)
+        data = from_arrays(files, frame[target.name].iloc[kept], clean_labels=known, name=path.name, strict=strict)
     rows = kept if data.positions is None else kept[data.positions]
-    source = frame.drop(columns=[name for name in (target, truth) if name]).iloc[rows].reset_index(drop=True)
+    source = frame.drop(columns=[name for name in (target.name, truth) if name]).iloc[rows].reset_index(drop=True)
     positions = rows if len(rows) < len(frame) else None
-    data = replace(data, notes=(*notes, *data.notes), positions=positions, source=source)
+    data = replace(data, notes=(*notes, *data.notes), positions=positions, label=target, source=source)
     if test is None or others is None:
         return data
     held, rows = _readable_images(checked[len(candidates) :], image, test, size=files.size)
     with name_in_errors(test):
-        column = truth if truth in others else find_column(others, target, ())
+        column = truth if truth in others else find_column(others, target.name, ())
         return add_test_part(data, held, others[column].iloc[rows], is_clean=column == truth, strict=strict)
 
 

@@ -11,10 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from antidote_learn._types import Arrays, Inputs
+from antidote_learn.data.feature_columns import choose_features, column_list, drop_leaks, drop_row_numbers
 from antidote_learn.data.inputs import as_inputs, column_names, take_inputs
 from antidote_learn.data.label_columns import find_column
 from antidote_learn.data.labels import (
-    MANY_ROWS,
     as_numpy,
     check_classes,
     label_words,
@@ -33,13 +33,16 @@ def from_arrays(
     X_test: Any = None,
     y_test: Any = None,
     text: str | Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
+    features: str | Sequence[str] = (),
     name: str = "arrays",
     strict: bool = False,
 ) -> Arrays:
     """Make a data set of arrays, tensors or a table in memory.
 
     The classes are the distinct labels and true labels as strings, sorted (by value where all are integers). Rows
-    without a label are left out with a note, and `Arrays.positions` holds those that remain.
+    without a label are left out with a note, and `Arrays.positions` holds those that remain. So are columns of a table
+    that count the rows, or are the labels in other words, unless ``features`` names them.
 
     Args:
         X: N inputs, see `as_inputs`.
@@ -48,33 +51,47 @@ def from_arrays(
         X_test: M test inputs of the same kind and shape.
         y_test: (M,) their labels, classes of the training part, which need not be clean.
         text: Columns of a table that hold text.
+        exclude: Columns of a table that are no features.
+        features: The columns of a table that are features; none for all.
         name: The name of the data set.
         strict: Whether rows without a label are an error.
     """
-    given = as_inputs(X)
-    everything, counted = _drop_row_numbers(given)
+    whole, wanted = as_inputs(X), column_list(features)
+    chosen = _choose_columns(whole, column_list(exclude), wanted)
+    everything, counted = drop_row_numbers(chosen, features=wanted)
     inputs, y, kept, unlabelled = _leave_out_unlabelled(everything, y, "y", strict=strict)
     words = label_words(y, "y", len(inputs))
-    check_classes(words)
+    check_classes(words, *unlabelled)
     if kept is not None and clean_labels is not None:
         clean_labels = pd.Series(as_numpy(clean_labels)).iloc[kept]
     truth = words if clean_labels is None else label_words(clean_labels, "clean_labels", len(inputs))
     classes = sort_class_names({*words, *truth})
-    source = given if kept is None else take_inputs(given, kept)
+    given, clean = number_words(words, classes), None if clean_labels is None else number_words(truth, classes)
+    inputs, leaks = drop_leaks(inputs, [given] if clean is None else [given, clean], features=wanted)
+    source = whole if kept is None else take_inputs(whole, kept)
     data = Arrays(
         name,
         inputs,
-        number_words(words, classes),
+        given,
         classes,
-        None if clean_labels is None else number_words(truth, classes),
+        clean,
         text=_check_text(text, inputs),
-        notes=(*counted, *unlabelled),
+        notes=(*counted, *unlabelled, *leaks),
         positions=kept,
         source=source if isinstance(source, pd.DataFrame) else None,
     )
     if (X_test is None) != (y_test is None):
         raise ValueError("one of X_test and y_test was given alone: give both or neither")
     return data if X_test is None else add_test_part(data, X_test, y_test, is_clean=False, strict=strict)
+
+
+def _choose_columns(inputs: Inputs, exclude: tuple[str, ...], features: tuple[str, ...]) -> Inputs:
+    """Choose the columns of a table; ValueError where columns of other inputs are named."""
+    if isinstance(inputs, pd.DataFrame):
+        return choose_features(inputs, exclude=exclude, features=features)
+    if exclude or features:
+        raise ValueError(f"columns {short_list((*exclude, *features))} were named, but X is no table: give a DataFrame")
+    return inputs
 
 
 def _leave_out_unlabelled(
@@ -90,7 +107,7 @@ def _leave_out_unlabelled(
 
 
 def _check_text(text: str | Sequence[str], inputs: Inputs) -> tuple[str, ...]:
-    names = (text,) if isinstance(text, str) else tuple(text)
+    names = column_list(text)
     if not isinstance(inputs, pd.DataFrame):
         if names:
             raise ValueError(f"text columns {short_list(names)} were named, but X is no table: give a DataFrame")
@@ -98,16 +115,6 @@ def _check_text(text: str | Sequence[str], inputs: Inputs) -> tuple[str, ...]:
     for name in names:
         find_column(inputs, name, ())
     return names
-
-
-def _drop_row_numbers(inputs: Inputs) -> tuple[Inputs, tuple[str, ...]]:
-    """Drop columns that count the rows; in a table sorted by class they would give the label away."""
-    if not isinstance(inputs, pd.DataFrame) or len(inputs) < MANY_ROWS:
-        return inputs, ()
-    numbers = inputs.select_dtypes("integer")
-    counting = [column for column in numbers if (np.diff(numbers[column].to_numpy()) == 1).all()]
-    notes = tuple(f"column {column!r} counts the rows and was left out" for column in counting)
-    return inputs.drop(columns=counting) if counting else inputs, notes
 
 
 def add_test_part(data: Arrays, X: Any, y: Any, *, is_clean: bool, strict: bool) -> Arrays:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from antidote_learn._types import LabelColumn
 from antidote_learn.data.inputs import column_names
 from antidote_learn.data.labels import names_of, short_list
 from antidote_learn.data.parsing import plain_name
@@ -15,12 +16,12 @@ LABEL_NAMES = ("label", "target", "class", "y")  # column names that mean the la
 CLEAN_NAMES = ("clean_label", "clean_labels")  # column names that mean the true labels
 
 
-def label_columns(frame: pd.DataFrame, label: str | None, clean: str | None) -> tuple[str, str | None]:
-    """Find the column of the labels, and that of the true labels if there is one."""
+def label_columns(frame: pd.DataFrame, label: str | None, clean: str | None) -> tuple[LabelColumn, str | None]:
+    """Find the column of the labels, and the name of that of the true labels if there is one."""
     target = find_column(frame, label, LABEL_NAMES)
     if target is None:
         raise ValueError(f"name the label column, as none is called {short_list(LABEL_NAMES)}; {_list_columns(frame)}")
-    return target, find_column(frame, clean, CLEAN_NAMES)
+    return LabelColumn(target, is_guess=label is None), find_column(frame, clean, CLEAN_NAMES)
 
 
 def find_column(frame: pd.DataFrame, named: str | None, usual: tuple[str, ...]) -> str | None:
@@ -35,18 +36,22 @@ def find_column(frame: pd.DataFrame, named: str | None, usual: tuple[str, ...]) 
     return found[0] if found else None
 
 
-def find_label_copies(features: pd.DataFrame, labels: pd.Series[Any]) -> tuple[str, ...]:
+def find_label_copies(features: pd.DataFrame, labels: pd.Series[Any] | None) -> tuple[str, ...]:
     """Find features that are named like the labels, for notes; ValueError where one is a copy of the labels.
 
     Such a copy is called ``label.1`` where a program read a column twice and wrote it again.
     """
+    if labels is None:
+        return ()
     label = plain_name(str(labels.name)).casefold()
     alike = [name for name in column_names(features) if re.sub(r"\.\d+$", "", plain_name(name)).casefold() == label]
     for name in alike:
         if names_of(features[name]).equals(names_of(labels)):
-            raise ValueError(f"column {name!r} is a copy of {labels.name!r} and gives the labels away: leave it out")
+            raise ValueError(
+                f"column {name!r} is a copy of {labels.name!r} and gives the labels away: leave it out by `exclude`"
+            )
     return tuple(
-        f"column {name!r} is a feature, though it is named like {labels.name!r}: leave it out if it tells the label"
+        f"column {name!r} is a feature, though it is named like {labels.name!r}: if it tells it, use `exclude={name}`"
         for name in alike
     )
 

@@ -76,11 +76,19 @@ def label_numbers(values: Any, num_classes: int | None) -> tuple[NDArray[np.int6
     return labels.astype(np.int64), k
 
 
-def check_classes(words: Words) -> None:
-    """Raise ValueError where there are fewer than two classes, or one for nearly every row."""
+def check_classes(words: Words, about: str = "") -> None:
+    """Raise ValueError where there are fewer than two classes, or one for nearly every row.
+
+    Args:
+        words: (N,) labels.
+        about: What else to say of them.
+    """
     distinct = len(set(words))
     if distinct == 1:
-        raise ValueError(f"all labels are {words[0]!r}; at least two classes are needed: is it the right label column?")
+        more = f" ({about})" if about else ""
+        raise ValueError(
+            f"all labels are {words[0]!r}; at least two classes are needed: is it the right label column?{more}"
+        )
     if distinct > len(words) / 2 and len(words) >= MANY_ROWS:
         raise ValueError(
             f"the labels hold {distinct} different values in {len(words)} rows, like a regression target or an "

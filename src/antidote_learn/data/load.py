@@ -24,8 +24,10 @@ def open_data(
     data: str | Path | Arrays | Sequence[Any],
     *,
     label: str | None = None,
-    text: Sequence[str] = (),
+    text: str | Sequence[str] = (),
     image: str | None = None,
+    exclude: str | Sequence[str] = (),
+    features: str | Sequence[str] = (),
     test: str | Path | None = None,
     root: str | Path | None = None,
     download: bool = False,
@@ -40,6 +42,8 @@ def open_data(
         label: The label column of a table.
         text: Columns of a table that hold text.
         image: The column of a table that holds paths of image files, which are then the inputs.
+        exclude: Columns of a table that are not used at all.
+        features: The columns of a table that are features; none for all.
         test: A table or folder to test on.
         root: The folder of the official files.
         download: Whether missing official files are fetched.
@@ -51,15 +55,16 @@ def open_data(
         FileNotFoundError: A file is missing.
         ValueError: The data is no data set; the message says why.
     """
-    kind = data_kind(data, label=label, text=text, image=image, test=test, form=form)
+    chosen: dict[str, Any] = {"exclude": exclude, "features": features}
+    kind = data_kind(data, label=label, text=text, image=image, test=test, form=form, **chosen)
     given: Any = data  # `kind` tells its type
     if kind == "arrays":
         return given  # type: ignore[no-any-return]
     if kind == "pair":
         from antidote_learn.data.in_memory import from_arrays
 
-        features, labels = given
-        return from_arrays(features, labels, text=text, strict=strict)
+        X, y = given
+        return from_arrays(X, y, text=text, strict=strict, **chosen)
     if kind == "name":
         return load_named(str(data), root=root, download=download, progress=progress)
     path = _data_path(given)
@@ -79,15 +84,17 @@ def open_data(
         return read_image_table(path, image, progress=progress, **options)
     from antidote_learn.data.tabular import read_table
 
-    return read_table(path, text=text, **options)
+    return read_table(path, text=text, **chosen, **options)
 
 
 def data_kind(
     data: str | Path | Arrays | Sequence[Any],
     *,
     label: str | None = None,
-    text: Sequence[str] = (),
+    text: str | Sequence[str] = (),
     image: str | None = None,
+    exclude: str | Sequence[str] = (),
+    features: str | Sequence[str] = (),
     test: str | Path | None = None,
     form: TextForm = UNKNOWN,
 ) -> str:
@@ -98,6 +105,8 @@ def data_kind(
         label: The label column of a table.
         text: Columns of a table that hold text.
         image: The column of a table that holds paths of image files.
+        exclude: Columns of a table that are not used at all.
+        features: The columns of a table that are features.
         test: A table or folder to test on.
         form: The form of tables in text files, as far as it is given.
 
@@ -105,10 +114,13 @@ def data_kind(
         FileNotFoundError: A file is missing.
         ValueError: The data is no data set, or takes no such option.
     """
-    if text and image:
-        raise ValueError(
-            f"`image={image}` and `text={text[0]}`: a run reads either images or columns, give one of them"
-        )
+    columns = {"text": text, "features": features, "exclude": exclude}
+    for name, named in columns.items():
+        if image and named:
+            first = named if isinstance(named, str) else named[0]
+            raise ValueError(
+                f"`image={image}` and `{name}={first}`: a run reads either images or columns, give one of them"
+            )
     if isinstance(data, Arrays):
         return "arrays"
     if not isinstance(data, (str, Path)):
@@ -118,13 +130,13 @@ def data_kind(
         return "pair"
     name, path = str(data), _data_path(data)
     if name in DATA:
-        _refuse_options(name, label=label, text=text, image=image, test=test, **vars(form))
+        _refuse_options(name, label=label, image=image, test=test, **columns, **vars(form))
         return "name"
     if os.path.isdir(path):
-        _refuse_options(name, label=label, text=text, image=image, **vars(form))
+        _refuse_options(name, label=label, image=image, **columns, **vars(form))
         return "folder"
     if name.lower().endswith(".npz"):
-        _refuse_options(name, label=label, text=text, image=image, test=test, **vars(form))
+        _refuse_options(name, label=label, image=image, test=test, **columns, **vars(form))
         check_file(path)
         return "npz"
     if name.lower().endswith(TABLE_SUFFIXES):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from antidote_learn._types import Arrays, ImageFiles, Inputs, NoisyLabels
+from antidote_learn._types import Arrays, ImageFiles, Inputs, LabelColumn, NoisyLabels
 from antidote_learn.core.beliefs import Beliefs
 from antidote_learn.data.builtin import human_labels
 from antidote_learn.data.encoding import (
@@ -60,6 +60,7 @@ class Prepared:
         notes: Notes for the user.
         texts: SHA-256 of the texts that were embedded; empty where none were.
         soft: The believed classes of the N samples, to train on in place of the labels; None for the labels.
+        label: The column of the labels; None where the source is no table.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Prepared:
     notes: tuple[str, ...]
     texts: str
     soft: Beliefs | None = None
+    label: LabelColumn | None = None
 
 
 def prepare(
@@ -140,6 +142,7 @@ def prepare(
         index=index if arrays.positions is None else arrays.positions[index],
         notes=(*arrays.notes, *encoding.notes, *_note_similar_classes(arrays.classes)),
         texts=_hash_of_texts(encoding, parts),
+        label=arrays.label,
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from pandas.api.types import infer_dtype
 
 from antidote_learn._types import Arrays, Inputs
 from antidote_learn.data.archives import read_archive
+from antidote_learn.data.feature_columns import choose_features, column_list
 from antidote_learn.data.in_memory import add_test_part, from_arrays
 from antidote_learn.data.inputs import as_frame, as_inputs, column_names
 from antidote_learn.data.label_columns import find_column, find_label_copies, label_columns
@@ -32,19 +33,23 @@ def read_table(
     label: str | None = None,
     text: str | Sequence[str] = (),
     clean: str | None = None,
+    exclude: str | Sequence[str] = (),
+    features: str | Sequence[str] = (),
     test: str | Path | None = None,
     strict: bool = False,
     form: TextForm = UNKNOWN,
 ) -> Arrays:
     """Read a file that ends in one of `TABLE_SUFFIXES` as a data set; its inputs are the columns without labels.
 
-    Labels are as in `from_arrays`. An integer column that counts the rows is left out, with a note.
+    Labels, and columns that are left out by themselves, are as in `from_arrays`.
 
     Args:
         path: The training table; the first line of a text file names the columns.
         label: The column of the labels; None takes the only one called label, target, class or y.
         text: Columns that hold text; without any, text is recognised when the encoding is fitted.
         clean: The column of the true labels; None takes one called clean_label or clean_labels, where there is one.
+        exclude: Columns that are not read at all.
+        features: The columns that are features; none for all.
         test: A second table with the same feature columns. Its true labels are used where it has the ``clean`` column.
         strict: Whether rows without a label are an error.
         form: The form of text files, as far as it is given; the rest is detected, and noted.
@@ -53,22 +58,78 @@ def read_table(
         FileNotFoundError: A file is missing.
         ValueError: A file cannot be read, a column is missing, or the labels are no classes.
     """
-    path = Path(path)
-    notes: list[str] = []
-    frame = read_frame(path, form=form, note=notes.append)
-    with name_in_errors(path):
-        target, truth = label_columns(frame, label, clean)
-        features = frame.drop(columns=[target] if truth is None else [target, truth])
-        notes += find_label_copies(features, frame[target])
-        notes += () if truth is None else find_label_copies(features, frame[truth])
-        known = None if truth is None else frame[truth]
-        data = from_arrays(features, frame[target], clean_labels=known, text=text, name=path.name, strict=strict)
-    if test is not None:
-        others = read_frame(Path(test), strings=string_columns(frame), form=form, note=notes.append)
-        with name_in_errors(Path(test)):
-            column = truth if truth in others else find_column(others, target, ())
-            data = add_test_part(data, others, others[column], is_clean=column == truth, strict=strict)
-    return replace(data, notes=(*notes, *data.notes))
+    path, told = Path(path), list[str]()
+    frame = read_frame(path, form=form, note=told.append)
+    data = from_table(
+        frame,
+        path,
+        label=label,
+        text=text,
+        clean=clean,
+        exclude=exclude,
+        features=features,
+        test=test,
+        strict=strict,
+        form=form,
+    )
+    return replace(data, notes=(*told, *data.notes))
+
+
+def from_table(
+    frame: pd.DataFrame,
+    path: Path | None = None,
+    *,
+    label: str | None = None,
+    text: str | Sequence[str] = (),
+    clean: str | None = None,
+    exclude: str | Sequence[str] = (),
+    features: str | Sequence[str] = (),
+    test: str | Path | None = None,
+    strict: bool = False,
+    form: TextForm = UNKNOWN,
+) -> Arrays:
+    """Make a data set of a table that holds its labels; the arguments are those of `read_table`.
+
+    Args:
+        frame: The table.
+        path: The file that it comes from; None for a table in memory.
+        label: See `read_table`, as for all that follow.
+        text: Columns of text.
+        clean: The column of the true labels.
+        exclude: Columns that are not used at all.
+        features: The columns that are features.
+        test: A file with another such table, to test on.
+        strict: Whether rows without a label are an error.
+        form: The form of the test table.
+    """
+    with contextlib.nullcontext() if path is None else name_in_errors(path):
+        used = choose_features(as_frame(frame, "the table"), exclude=_no_labels(exclude, label), features=())
+        target, truth = label_columns(used, label, clean)
+        rest = used.drop(columns=[target.name] if truth is None else [target.name, truth])
+        wanted = _no_labels(features, target.name)
+        chosen = choose_features(rest, exclude=(), features=wanted)
+        known = None if truth is None else used[truth]
+        notes = [note for labels in (used[target.name], known) for note in find_label_copies(chosen, labels)]
+        name = "table" if path is None else path.name
+        options: dict[str, Any] = {"text": text, "features": wanted, "name": name, "strict": strict}
+        data = from_arrays(chosen, used[target.name], clean_labels=known, **options)
+    data = replace(data, label=target, notes=(*notes, *data.notes))
+    if test is None:
+        return data
+    told = list(data.notes)
+    others = read_frame(Path(test), strings=string_columns(frame), form=form, note=told.append)
+    with name_in_errors(Path(test)):
+        column = truth if truth in others else find_column(others, target.name, ())
+        return add_test_part(
+            replace(data, notes=tuple(told)), others, others[column], is_clean=column == truth, strict=strict
+        )
+
+
+def _no_labels(names: str | Sequence[str], label: str | None) -> tuple[str, ...]:
+    """The names of columns; ValueError where the column of the labels is among them."""
+    if label in column_list(names):
+        raise ValueError(f"column {label!r} holds the labels: take it out of `exclude` and `features`")
+    return column_list(names)
 
 
 def read_features(
@@ -107,7 +168,7 @@ def all_arrays(path: Path) -> dict[str, Any]:
         return read_archive(path)[0]
 
 
-@contextmanager
+@contextlib.contextmanager
 def name_in_errors(path: Path) -> Iterator[None]:
     """Put the name of a file before errors about its content."""
     try:
@@ -116,7 +177,7 @@ def name_in_errors(path: Path) -> Iterator[None]:
         raise ValueError(f"{path.name}: {error}") from error
 
 
-@contextmanager
+@contextlib.contextmanager
 def _explain_errors(path: Path) -> Iterator[None]:
     """Turn errors about a missing or unreadable file into one line."""
     check_file(path)

@@ -30,7 +30,7 @@ from antidote_learn.training.plans import TrainingPlan
 from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.results import SNAPSHOTS, write_model
 from antidote_learn.training.schedules import parse_schedule
-from antidote_learn.training.specs import Spec
+from antidote_learn.training.specs import Spec, label_summary
 from antidote_learn.training.transition_file import RunTransition, write_transition
 
 ESTIMATE_ONLY = ("seconds", "transition")  # the entries of an estimate that the summary has elsewhere
@@ -247,6 +247,7 @@ def summary(job: Job, progress: Progress, plan: TrainingPlan, transition: RunTra
     return {
         "method": job.spec.method,
         "data": job.spec.data,
+        **label_summary(data.label),
         "noise": _noise_summary(job.spec.noise, data),
         "noise_rate": None if rate is None else {key: value for key, value in rate.items() if key not in ESTIMATE_ONLY},
         **({} if transition is None else {"transition": _transition_summary(transition)}),

@@ -22,7 +22,7 @@ from antidote_learn.training.progress import Reporter, Silent
 from antidote_learn.training.relabel import SURE, read_beliefs, relabel_rows
 from antidote_learn.training.resolve import FOLDERS, Request, ResolvedRequest, method_for, parse_snapshots
 from antidote_learn.training.settings import settings_for
-from antidote_learn.training.specs import Spec
+from antidote_learn.training.specs import Spec, columns_of
 
 SMALLEST_BATCH = 16  # the smallest batch by default: a smaller one makes batch norm noisy
 FEWEST_ROWS = 10  # the fewest samples that are trained on
@@ -43,14 +43,11 @@ def open_request(asked: Any, *, test: str | Path | None = None) -> Arrays:
     """Reads the data that a `Request` names, or a record with the same fields."""
     return open_data(
         asked.data,
-        label=asked.label,
-        text=asked.text,
-        image=asked.image,
         test=test,
         root=asked.data_root,
         download=asked.download,
         strict=asked.strict,
-        form=asked.form,
+        **asked.columns,
     )
 
 
@@ -98,6 +95,7 @@ def prepare_run(resolved: ResolvedRequest) -> Job:
         labels=digest,
         preset_note=note,
         snapshots=",".join(map(str, snapshots)),
+        **columns_of(asked, data.label),
         **{name: getattr(asked, name) for name in OWN},
     )
     folder = (Path(asked.out) if asked.out is not None else _default_folder(spec)).absolute()

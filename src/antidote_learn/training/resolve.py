@@ -16,7 +16,7 @@ from antidote_learn.data.load import check_out, data_kind
 from antidote_learn.data.noise_grammar import parse_noise
 from antidote_learn.data.posterior import check_audit_folder
 from antidote_learn.data.sentences import check_text_features
-from antidote_learn.data.text_forms import TextForm, text_form
+from antidote_learn.data.text_forms import text_form
 from antidote_learn.models import split_model
 from antidote_learn.presets.aliases import expand_name
 from antidote_learn.registry import MethodSpec, check_method, method_of, with_budget
@@ -33,6 +33,7 @@ FOLDERS = "runs"  # the folder of the runs that are given no folder
 PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}  # the precisions, with the engine's names
 # The arguments that override a protocol.
 SETTINGS = ("epochs", "batch_size", "lr", "optimizer", "weight_decay", "schedule", "warmup", "clip")
+COLUMNS = ("label", "text", "image", "exclude", "features")  # the arguments about columns of a table
 MOST_ROWS, MOST_WORKERS, MOST_NODES = 2**40, 256, 10**5  # the largest subset, workers and nodes that are accepted
 MOST_HELD_OUT = 0.5  # the largest share of the training samples that may be held out
 MOST_DEVICES = 8  # the number of devices that is accepted on every machine
@@ -53,6 +54,8 @@ class Request:
     label: str | None = None
     text: Sequence[str] = ()
     image: str | None = None
+    exclude: str | Sequence[str] = ()
+    features: str | Sequence[str] = ()
     text_features: str = "tfidf"
     test: str | Path | None = None
     subset: int | None = None
@@ -85,9 +88,10 @@ class Request:
     reporter: Reporter | None = None
 
     @property
-    def form(self) -> TextForm:
-        """The form of tables in text files, as far as it is given; ValueError where a part of it is none."""
-        return text_form(self.encoding, self.separator, self.decimal)
+    def columns(self) -> dict[str, Any]:
+        """The arguments about columns and form of a table; ValueError where a form is none."""
+        names = {name: getattr(self, name) for name in COLUMNS}
+        return {**names, "form": text_form(self.encoding, self.separator, self.decimal)}
 
     @property
     def own_noise_seed(self) -> int:
@@ -139,7 +143,7 @@ def resolve_request(asked: Request) -> ResolvedRequest:
     if asked.labels is not None:
         check_audit_folder(Path(asked.labels))
     method = method_for(asked)
-    data_kind(asked.data, label=asked.label, text=asked.text, image=asked.image, test=asked.test, form=asked.form)
+    data_kind(asked.data, test=asked.test, **asked.columns)
     check_method(method)
     return ResolvedRequest(asked, method, settings)
 

@@ -34,6 +34,8 @@ def train(
     label: str | None = None,
     text: Sequence[str] = (),
     image: str | None = None,
+    exclude: str | Sequence[str] = (),
+    features: str | Sequence[str] = (),
     text_features: str = "tfidf",
     test: str | Path | None = None,
     subset: int | None = None,
@@ -83,6 +85,9 @@ def train(
         text: The columns of a table that hold text.
         image: The column of a table that holds paths of image files, relative to the table; the inputs are then these
             images.
+        exclude: Columns of a table that are not used at all.
+        features: The columns of a table to learn from; by default all but the label, those that count the rows, and
+            those that are the label in other words.
         text_features: The features of text: "tfidf", or "embeddings" of whole sentences (needs the extra ``text``).
         test: The table or folder of the test samples; by default the data set's own, or a fifth that is held out.
         subset: The number of training samples, taken from a seeded permutation; None for all samples.

@@ -11,12 +11,17 @@ from typing import Any, ClassVar
 
 import torch
 
+from antidote_learn._types import LabelColumn
 from antidote_learn._version import __version__
+from antidote_learn.data.feature_columns import column_list
 from antidote_learn.presets.protocols import TrainingSettings
 from antidote_learn.training.checkpoint import FORMAT, read_json, write_json
 
 SPEC = "spec.json"  # the name of the file of a spec
-REMARKS = ("preset_note",)  # the fields of a spec that no number depends on; they may differ when a run is continued
+REMARKS = (
+    "preset_note",
+    "label",
+)  # the fields of a spec that no number depends on; they may differ when a run is continued
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,9 @@ class Spec:
     preset_note: str = ""
     holdout: float | None = None
     snapshots: str = ""
+    label: str = ""
+    exclude: str = ""
+    features: str = ""
     kind: ClassVar[str] = "run"
     article: ClassVar[str] = "a"
     unwritten: ClassVar[tuple[str, ...]] = ()
@@ -54,6 +62,25 @@ def spec_fields(spec: Any) -> dict[str, Any]:
     own = asdict(spec)
     own |= own.pop("settings")
     return {name: value for name, value in own.items() if name not in spec.unwritten}
+
+
+def columns_of(asked: Any, label: LabelColumn | None) -> dict[str, Any]:
+    """The fields of a `Spec` on the columns of a table, by the request for it and the column of its labels."""
+    named = {name: ", ".join(column_list(getattr(asked, name))) for name in ("exclude", "features")}
+    return {"label": "" if label is None else label.name, **named}
+
+
+def label_summary(label: LabelColumn | None) -> dict[str, Any]:
+    """The entries of a summary on the column of the labels; none where the data is no table."""
+    return {} if label is None else {"label": label.name, "label_is_guess": label.is_guess}
+
+
+def label_sentence(summary: Mapping[str, Any]) -> str:
+    """A sentence on which column is the label; "" where a summary names none."""
+    if "label" not in summary:
+        return ""
+    column = f"The label is column {str(summary['label'])!r}"
+    return f"{column}, a guess by its name: `label` names another." if summary.get("label_is_guess") else f"{column}."
 
 
 def environment() -> dict[str, Any]:

@@ -91,7 +91,8 @@ function toggleZoom() {
 function head() {
   const [low, high] = data.interval, share = (100 * data.noise_rate).toFixed(1);
   byId("title").textContent = "Labels of " + data.data;
-  byId("counts").textContent =
+  const label = data.label && `The label is column ‘${data.label}’${data.label_is_guess ? ", a guess by its name" : ""}. `;
+  byId("counts").textContent = label +
     `${data.estimated_errors.toLocaleString("en")} of ${count(data.n, "label")} look wrong (${share} %), between ` +
     `${low.toLocaleString("en")} and ${high.toLocaleString("en")}; ${count(data.flagged, "row")} flagged` +
     (data.flagged > total ? `, of which the worst ${total.toLocaleString("en")} are listed.` : ".");
