@@ -97,14 +97,15 @@ def test_the_columns_of_the_data_stand_beside_the_audits_own(suffix, tmp_path):
 
 
 def test_a_subset_in_another_order_has_its_own_columns(tmp_path):
-    frame = pd.DataFrame({"id": np.arange(150), "x": np.tile([0.0, 5.0], 75), "label": np.tile(["a", "b"], 75)})
+    number = np.arange(150)
+    frame = pd.DataFrame({"id": number, "x": number % 2 * 5.0 + number / 64, "label": np.tile(["a", "b"], 75)})
     frame.to_csv(tmp_path / "data.csv", index=False)
     found = audit(tmp_path / "data.csv", subset=100, epochs=1, with_columns=True, out=tmp_path / "audit")
     found.export(tmp_path / "rows.parquet", with_columns=True)
     for rows in (pd.read_parquet(tmp_path / "rows.parquet"), pd.read_csv(tmp_path / "audit" / "issues.csv")):
         assert len(rows) == 100
         assert (rows["id"] == rows["index"]).all()  # though no network reads what counts the rows
-        assert (rows["x"] == rows["index"] % 2 * 5.0).all()
+        assert (rows["x"] == rows["index"] % 2 * 5.0 + rows["index"] / 64).all()
 
 
 def test_data_without_columns_have_none_to_carry(tmp_path):

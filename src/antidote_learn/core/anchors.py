@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 ANCHORS = 0.1  # the share of a predicted class that serves as anchors
 FEWEST = 10  # the fewest anchors of a class; 5, 15 and 20 were no better
-PRIOR = 0.5  # the power of a strength to which it is likelier beforehand: by chance classes seem to have other rates
-ENOUGH = 40  # the fewest wrong labels of anchors that show it where classes do have other rates, whatever the prior
 GRID = np.geomspace(1.0, 1000.0, 31)  # strengths of shrinkage to choose from, from one row to a thousand
 
 Floats = NDArray[np.float64]
@@ -60,8 +58,7 @@ def anchor_errors(
     """The wrong labels among the anchors of each class, with the shrinkage that explains them best.
 
     e_k = (o_k + a m) / (A_k + a) with o_k of the A_k anchors labelled otherwise and m = (sum o + .5) / (sum A + 1). a
-    and b maximise the beta-binomial likelihood of the o_k and the Dirichlet-multinomial one of the N[k, c] over a grid;
-    where at least 40 labels are wrong, that of the o_k times the root of a.
+    and b maximise the beta-binomial likelihood of the o_k and the Dirichlet-multinomial one of the N[k, c] over a grid.
 
     Args:
         predicted: (N,) predicted classes.
@@ -77,10 +74,7 @@ def anchor_errors(
     pairs, seen = np.unique(true[off] * count + given[off], return_counts=True)
     wrong = np.bincount(true[off], minlength=count)
     middle = float((wrong.sum() + 0.5) / (totals.sum() + 1.0))
-    prior = PRIOR if wrong.sum() >= ENOUGH else 0.0
-    pull, pull_weights = _likeliest_strength(
-        [_likelihood_of_errors(wrong, totals, a, middle) + prior * math.log(a) for a in GRID]
-    )
+    pull, pull_weights = _likeliest_strength([_likelihood_of_errors(wrong, totals, a, middle) for a in GRID])
     strength, strength_weights = _likeliest_strength([_likelihood_of_kinds(seen, wrong, b) for b in GRID])
     return AnchorErrors(
         true=pairs // count,
