@@ -287,11 +287,11 @@ def test_a_large_file_costs_little_more_than_its_parsing(tmp_path):
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60_000, 12))).assign(words="some words, as they come")
     frame.to_csv(tmp_path / "a.csv", index=False)
     frame.to_csv(tmp_path / "b.csv", index=False, sep=";", decimal=",")
-    times = {}
-    for name, read in (("pandas", pd.read_csv), ("a", read_features), ("b", read_features)):
+    times = dict.fromkeys(("pandas", "a", "b"), np.inf)  # the least of three, in turns: other work only adds
+    for name, read in 3 * (("pandas", pd.read_csv), ("a", read_features), ("b", read_features)):
         start = time.process_time()
         read(tmp_path / f"{'a' if name == 'pandas' else name}.csv")
-        times[name] = time.process_time() - start
+        times[name] = min(times[name], time.process_time() - start)
     assert times["a"] < 2 * times["pandas"] + 0.3
     assert times["b"] < 5 * times["pandas"] + 0.5
 
